@@ -1,0 +1,1 @@
+"""Convert the transcripts of AI chat and coding tools to and from the turns IR."""

@@ -1,0 +1,1 @@
+"""Format modules: one per format, found by :mod:`converters.registry`."""

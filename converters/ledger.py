@@ -1,0 +1,449 @@
+"""What became of every record of an input and of every item of the IR.
+
+The unit of reading is the *record*: a non-blank line of JSONL; a message, node
+or part object of a JSON document; a row of a table; a block of a Markdown
+document. The tokenizer that cuts the input calls :meth:`Ledger.seen`, the
+reader says what became of each record, and for a finished run
+
+    ``seen = mapped + aside + skipped``
+
+holds (``aside``: kept in ``x-dcb``, not in a v1 field). The unit of writing is
+the *item*: a prompt, block, call, result, usage, time, model or ``x-dcb``
+member; a writer says ``kept`` or ``lost`` for each, and ``kept + reported =
+total``, where the total is counted by :func:`count_items`.
+
+The ten rules of Interchange v1 (section 7.1) keep their ids, counter names,
+capabilities and strategies; the rest are dcb's own. Rule ids are stable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from converters.ir import Block, Session
+
+__all__ = [
+    "PLACES",
+    "RULES",
+    "Entry",
+    "Items",
+    "Ledger",
+    "Place",
+    "Records",
+    "Report",
+    "Rule",
+    "count_items",
+    "export_degradations",
+    "merge",
+    "summarize_degradations",
+]
+
+Strategy: TypeAlias = Literal["lossless", "text-fallback", "skip-placeholder"]
+Place: TypeAlias = int | str
+"""A line number, or text: ``byte 12``, a JSON pointer, ``TABLE.id=ID``."""
+
+PLACES = 5
+_KINDS = 50
+
+
+class Rule(NamedTuple):
+    """One way to lose or change something. ``kind`` is the counter key of Interchange v1."""
+
+    id: str
+    kind: str
+    capability: str | None
+    strategy: Strategy
+    text: str
+
+
+_LOSSLESS: Strategy = "lossless"
+_TEXT: Strategy = "text-fallback"
+_SKIP: Strategy = "skip-placeholder"
+
+INTERCHANGE_RULES = (
+    Rule("tool-result-missing", "toolResultFallback", "toolResults", _SKIP, "call without result"),
+    Rule(
+        "tool-result-text-fallback",
+        "toolMessageTextFallback",
+        "toolResults",
+        _TEXT,
+        "tool message without ids, attached by place",
+    ),
+    Rule("reasoning-encrypted", "reasoningUnavailable", "reasoning", _SKIP, "unreadable reasoning"),
+    Rule("cwd-missing", "cwdMissing", "cwd", _TEXT, "no working directory"),
+    Rule("branch-collapsed", "branchCollapsed", "branches", _TEXT, "branch off the active path"),
+    Rule(
+        "attachment-skipped", "attachmentSkipped", "attachments", _SKIP, "attachment has no bytes"
+    ),
+    Rule(
+        "compacted-unavailable",
+        "compactionUnavailable",
+        "compacted",
+        _TEXT,
+        "compaction without a readable summary",
+    ),
+    Rule("injection-skipped", "injectionSkipped", None, _SKIP, "message not written by a human"),
+    Rule("orphan-tool-result", "orphanToolResult", "toolResults", _SKIP, "result without a call"),
+    Rule("usage-unknown", "usageUnknown", None, _TEXT, "the target needs usage, none is known"),
+)
+
+_OWN = (
+    # bytes and JSON
+    ("encoding-repaired", None, _TEXT, "bytes were decoded with a repair (BOM, UTF-16, bad UTF-8)"),
+    ("lone-surrogate", None, _TEXT, "half of a surrogate pair became U+FFFD"),
+    ("control-repaired", None, _LOSSLESS, "raw control character inside a JSON string"),
+    ("lossy-number", None, _TEXT, "number that no target can hold exactly"),
+    ("duplicate-key", None, _SKIP, "member repeated in an object; the last one counts"),
+    ("malformed-record", None, _SKIP, "record that cannot be read"),
+    ("truncated-input", None, _SKIP, "the input ends inside a record"),
+    ("text-outside-records", None, _SKIP, "text before, after or between records"),
+    # records
+    ("unknown-record", None, _SKIP, "record type that the reader does not know"),
+    ("unknown-block", None, _SKIP, "content block that the reader does not know"),
+    ("malformed-block", None, _SKIP, "content block with missing or ill-typed members"),
+    ("record-skipped", None, _SKIP, "known record that is not conversation"),
+    ("duplicate-record", None, _SKIP, "record repeated by the source"),
+    ("empty-message", None, _SKIP, "message with no block and no usage"),
+    ("empty-session", None, _SKIP, "file or entry without a conversation"),
+    ("command-skipped", None, _SKIP, "slash command without arguments"),
+    ("subagent-skipped", None, _SKIP, "subagent left out by request"),
+    ("role-unknown", None, _SKIP, "message of a role that the reader does not know"),
+    ("message-discarded", None, _SKIP, "message that the source itself marks as withdrawn"),
+    # values
+    ("timestamp-invalid", "timestamps", _SKIP, "time that cannot be read"),
+    ("tz-assumed", "timestamps", _TEXT, "time without a zone, taken as UTC or --tz"),
+    ("usage-invalid", "usage", _SKIP, "token counts that are no counts"),
+    ("tool-args-unparsed", "toolResults", _LOSSLESS, "arguments that are not JSON, kept as text"),
+    ("duplicate-tool-call", "toolResults", _SKIP, "call id declared twice"),
+    ("duplicate-tool-result", "toolResults", _SKIP, "second result of one call"),
+    ("id-minted", None, _TEXT, "the source has no id, one was made"),
+    ("retry-dropped", None, _SKIP, "dead retry: calls repeated by the next step"),
+    ("history-truncated", None, _TEXT, "the source refers to earlier history it does not hold"),
+    ("citation-aside", None, _TEXT, "citations kept in x-dcb"),
+    # aside
+    ("system-prompt-aside", None, _TEXT, "system prompt kept in x-dcb.system"),
+    ("attachment-aside", "attachments", _TEXT, "file kept in x-dcb.attachments"),
+    ("record-aside", None, _TEXT, "record kept whole in x-dcb"),
+    # interchange documents
+    ("malformed-turn", None, _SKIP, "turn that is no object or has no content"),
+    ("malformed-step", None, _SKIP, "step that is no object"),
+    ("malformed-call", "toolResults", _SKIP, "entry of toolCalls or toolResults without its ids"),
+    ("malformed-member", None, _SKIP, "member of another type than the format says"),
+    ("image-degraded", "images", _TEXT, "image without acceptable bytes became [image]"),
+    # writing
+    ("reasoning-dropped", "reasoning", _SKIP, "the target has no place for reasoning"),
+    ("tool-call-dropped", "toolResults", _SKIP, "the target has no place for tool calls"),
+    ("tool-call-text", "toolResults", _TEXT, "tool call written as text"),
+    ("tool-result-dropped", "toolResults", _SKIP, "the target has no place for tool results"),
+    ("tool-result-text", "toolResults", _TEXT, "tool result written as text"),
+    ("image-dropped", "images", _SKIP, "the target has no place for the image"),
+    ("image-text", "images", _TEXT, "image written as a placeholder"),
+    ("block-dropped", None, _SKIP, "the target has no place for the block"),
+    ("time-dropped", "timestamps", _SKIP, "the target has no place for times"),
+    ("time-rounded", "timestamps", _TEXT, "the target holds times in a coarser unit"),
+    ("usage-dropped", "usage", _SKIP, "the target has no place for usage"),
+    ("model-dropped", None, _SKIP, "the target has no place for the model of a step"),
+    ("cwd-dropped", "cwd", _SKIP, "the target has no place for the working directory"),
+    ("title-dropped", None, _SKIP, "the target has no place for the title"),
+    ("meta-dropped", None, _SKIP, "the target has no place for ids and session times"),
+    ("compaction-dropped", "compacted", _SKIP, "the target has no place for compactions"),
+    ("compaction-text", "compacted", _TEXT, "compaction summary written as text"),
+    ("state-dropped", None, _SKIP, "aborted or shadowed mark without a place in the target"),
+    ("error-mark-dropped", "toolResults", _SKIP, "the target cannot mark a result as an error"),
+    ("extra-dropped", None, _SKIP, "x-dcb member without a place in the target"),
+    ("text-changed", None, _TEXT, "text changed because the target cannot hold it as it is"),
+    ("prompt-missing", None, _TEXT, "turn without a prompt; the target got an empty one"),
+)
+
+RULES: dict[str, Rule] = {rule.id: rule for rule in INTERCHANGE_RULES} | {
+    name: Rule(name, name, capability, strategy, text) for name, capability, strategy, text in _OWN
+}
+
+
+class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One rule in a report: how often it was applied, and up to five places.
+
+    ``kinds`` counts by the source's own type name where that says more.
+    """
+
+    rule: str
+    strategy: str
+    count: int
+    capability: str | None = None
+    places: list[str] = []
+    kinds: dict[str, int] = {}
+
+
+class Records(msgspec.Struct, rename="camel"):
+    """The account of reading: ``total = mapped + aside + skipped``."""
+
+    total: int = 0
+    mapped: int = 0
+    aside: int = 0
+    skipped: int = 0
+
+
+class Items(msgspec.Struct, rename="camel"):
+    """The account of writing for one kind of item: ``total = kept + reported``."""
+
+    total: int = 0
+    kept: int = 0
+    reported: int = 0
+
+
+def _no_entries() -> list[Entry]:
+    return []
+
+
+class Report(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The account of one run. JSON Schema: ``schemas/report.schema.json``."""
+
+    source: str = ""
+    sessions: int = msgspec.field(default_factory=lambda: 0)
+    records: Records = msgspec.field(default_factory=lambda: Records(0))
+    items: dict[str, Items] = {}
+    entries: list[Entry] = msgspec.field(default_factory=list)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether anything was lost or changed."""
+        return any(entry.strategy != "lossless" for entry in self.entries)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether both sums add up."""
+        r = self.records
+        return r.total == r.mapped + r.aside + r.skipped and all(
+            i.total == i.kept + i.reported for i in self.items.values()
+        )
+
+
+class Ledger:
+    """The running account of one input. ``source`` is the name that places carry.
+
+    ``itemize`` asks writers for the account of items; it costs a walk over the IR.
+    """
+
+    __slots__ = (
+        "_aside",
+        "_entries",
+        "_kept",
+        "_lost",
+        "_mapped",
+        "_seen",
+        "_skipped",
+        "_totals",
+        "itemize",
+        "sessions",
+        "source",
+    )
+
+    def __init__(self, source: str = "", *, itemize: bool = True) -> None:
+        self.source = source
+        self.itemize = itemize
+        self.sessions = 0
+        self._seen = self._mapped = self._aside = self._skipped = 0
+        self._entries: dict[str, Entry] = {}
+        self._totals: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()
+        self._lost: Counter[str] = Counter()
+
+    def seen(self, n: int = 1) -> None:
+        """Count records that the tokenizer cut out of the input."""
+        self._seen += n
+
+    def mapped(self, n: int = 1) -> None:
+        """Count records whose content is in fields of the IR."""
+        self._mapped += n
+
+    def aside(
+        self, rule: str = "record-aside", place: Place | None = None, n: int = 1, kind: str = ""
+    ) -> None:
+        """Count records that are kept in ``x-dcb``."""
+        self._aside += n
+        self.note(rule, place, n, kind)
+
+    def skipped(self, rule: str, place: Place | None = None, n: int = 1, kind: str = "") -> None:
+        """Count records that are not in the output."""
+        self._skipped += n
+        self.note(rule, place, n, kind)
+
+    def note(self, rule: str, place: Place | None = None, n: int = 1, kind: str = "") -> None:
+        """Count a repair, a change or the loss of a part of a record (no record's fate)."""
+        entry = self._entries.get(rule)
+        if entry is None:
+            known = RULES[rule]
+            entry = Entry(rule, known.strategy, 0, known.capability, [], {})
+            self._entries[rule] = entry
+        entry.count += n
+        if place is not None and len(entry.places) < PLACES:
+            entry.places.append(f"{self.source}:{place}" if self.source else str(place))
+        if kind:
+            name = kind if kind in entry.kinds or len(entry.kinds) < _KINDS else "..."
+            entry.kinds[name] = entry.kinds.get(name, 0) + n
+
+    def count(self, rule: str) -> int:
+        """Give how often a rule was applied so far."""
+        entry = self._entries.get(rule)
+        return entry.count if entry else 0
+
+    def total(self, counts: Mapping[str, int]) -> None:
+        """Add the items of a session that a writer is about to write."""
+        self._totals.update(counts)
+
+    def kept(self, kind: str, n: int = 1) -> None:
+        """Count items that the writer wrote, in whatever form the target has for them."""
+        self._kept[kind] += n
+
+    def keep_all(self, counts: Mapping[str, int]) -> None:
+        """Count items of many kinds as written."""
+        self._kept.update(counts)
+
+    def lost(self, rule: str, kind: str, place: Place | None = None, n: int = 1) -> None:
+        """Count items that the target does not get, or gets only as something else."""
+        if n:
+            self._lost[kind] += n
+            self.note(rule, place, n, kind)
+
+    def report(self) -> Report:
+        """Give the account so far; entries in the order of the rule table."""
+        items = {
+            kind: Items(self._totals[kind], self._kept[kind], self._lost[kind])
+            for kind in sorted(self._totals.keys() | self._kept.keys() | self._lost.keys())
+        }
+        return Report(
+            source=self.source,
+            sessions=self.sessions,
+            records=Records(self._seen, self._mapped, self._aside, self._skipped),
+            items=items,
+            entries=[self._entries[rule] for rule in RULES if rule in self._entries],
+        )
+
+
+def merge(reports: Iterable[Report], source: str = "") -> Report:
+    """Add up reports of several inputs; each entry keeps its first five places."""
+    total = Report(source=source)
+    entries: dict[str, Entry] = {}
+    items: dict[str, Items] = {}
+    for report in reports:
+        total.sessions += report.sessions
+        for name in ("total", "mapped", "aside", "skipped"):
+            value = getattr(total.records, name) + getattr(report.records, name)
+            setattr(total.records, name, value)
+        for kind, item in report.items.items():
+            old = items.get(kind, Items())
+            items[kind] = Items(
+                old.total + item.total, old.kept + item.kept, old.reported + item.reported
+            )
+        for entry in report.entries:
+            known = entries.setdefault(
+                entry.rule, Entry(entry.rule, entry.strategy, 0, entry.capability, [], {})
+            )
+            known.count += entry.count
+            known.places += entry.places[: PLACES - len(known.places)]
+            for kind, n in entry.kinds.items():
+                known.kinds[kind] = known.kinds.get(kind, 0) + n
+    total.items = {kind: items[kind] for kind in sorted(items)}
+    total.entries = [entries[rule] for rule in RULES if rule in entries]
+    return total
+
+
+def count_items(session: Session) -> Counter[str]:
+    """Count the items of a session by kind: what a writer must account for.
+
+    Kinds: ``prompt`` (a turn with a prompt), ``block.<type>`` (blocks of prompts, steps
+    and results; the ``tool-call`` block of a call is the call itself and counts once, as
+    ``call``), ``call``, ``result``, ``error`` (a result's error mark), ``usage``, ``time``,
+    ``model``, ``title``, ``cwd``, ``compaction``, ``state`` (aborted or shadowed),
+    ``extra`` (each member of each ``x-dcb``).
+    """
+    counts: Counter[str] = Counter()
+    counts["title"] = session.title is not None
+    counts["cwd"] = session.meta.cwd is not None
+    counts["time"] = session.meta.created_at is not None
+    counts["model"] = session.model is not None
+    counts["extra"] = len(session.extra or ()) + len(session.meta.extra or ())
+    for turn in session.turns:
+        counts["prompt"] += bool(turn.prompt or turn.prompt_blocks)
+        counts["time"] += turn.time is not None
+        counts["state"] += turn.aborted + turn.shadowed
+        counts["extra"] += len(turn.extra or ())
+        if turn.prompt_blocks:
+            _count_blocks(counts, turn.prompt_blocks)
+        elif turn.prompt:
+            counts["block.text"] += 1
+        if turn.compaction is not None:
+            counts["compaction"] += 1
+            counts["time"] += turn.compaction.time is not None
+            counts["model"] += turn.compaction.model is not None
+            counts["extra"] += len(turn.compaction.extra or ())
+        for step in turn.steps:
+            counts["time"] += step.time is not None
+            counts["model"] += step.model is not None
+            counts["extra"] += len(step.extra or ())
+            _count_blocks(counts, step.content)
+            if step.usage is not None:
+                counts["usage"] += 1
+                counts["extra"] += len(step.usage.extra or ())
+            counts["call"] += len(step.tool_calls)
+            counts["result"] += len(step.tool_results)
+            for call in step.tool_calls:
+                counts["extra"] += len(call.extra or ())
+            for result in step.tool_results:
+                counts["time"] += result.time is not None
+                counts["error"] += result.is_error
+                counts["extra"] += len(result.extra or ())
+                _count_blocks(counts, result.content)
+    return +counts
+
+
+def _count_blocks(counts: Counter[str], blocks: list[Block]) -> None:
+    for block in blocks:
+        tag = block.__struct_config__.tag
+        if tag != "tool-call":
+            counts[f"block.{tag}"] += 1
+        counts["extra"] += len(block.extra or ())
+
+
+def summarize_degradations(counts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give ``{id, kind, strategy, count}`` per Interchange v1 rule with a count above zero.
+
+    Rule: Interchange v1, section 7.1 (``summarizeDegradations``).
+    """
+    found = []
+    for rule in INTERCHANGE_RULES:
+        count = counts.get(rule.kind)
+        if isinstance(count, int | float) and not isinstance(count, bool) and count > 0:
+            found.append(
+                {"id": rule.id, "kind": rule.kind, "strategy": rule.strategy, "count": count}
+            )
+    return found
+
+
+def export_degradations(out: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Give the degradations of an export result's counters, or ``None`` when there are none.
+
+    Rule: Interchange v1, section 7.1 (``exportDegradations``).
+    """
+
+    def number(name: str) -> Any:
+        value = out.get(name)
+        return value if isinstance(value, int | float) else 0
+
+    return (
+        summarize_degradations(
+            {
+                "orphanToolResult": number("droppedToolResults"),
+                "injectionSkipped": number("skippedInjections"),
+                "attachmentSkipped": number("skippedBlocks") + number("unavailableImages"),
+                "usageUnknown": number("usageUnknown"),
+            }
+        )
+        or None
+    )

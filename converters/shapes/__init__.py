@@ -1,0 +1,1 @@
+"""Message shapes of the model APIs and their IR blocks."""

@@ -1,0 +1,310 @@
+"""The one place that groups messages into turns and steps and pairs calls with results.
+
+A reader walks its records in conversation order and tells a :class:`TurnBuilder`
+what it met; the builder applies the rules that all sources share (Interchange v1,
+sections 1.5 and 5): one human prompt opens a turn, one assistant message is a step,
+results find their call anywhere in the session, the first result of a call wins,
+a compaction shadows what came before it and is attached to the next turn.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from converters.ir import (
+    Block,
+    Compaction,
+    Extra,
+    Image,
+    Step,
+    Text,
+    ToolCall,
+    ToolCallBlock,
+    ToolResult,
+    Turn,
+    Usage,
+)
+from converters.text import normalize_title
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from converters.ledger import Ledger, Place
+
+__all__ = ["TurnBuilder", "project", "sanitize_usage", "title_of"]
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_MAX_SAFE: Final = (1 << 53) - 1
+_BUCKETS: Final = (
+    ("cacheReadTokens", "cache_read_tokens"),
+    ("cacheWriteTokens", "cache_write_tokens"),
+    ("reasoningTokens", "reasoning_tokens"),
+)
+
+
+class TurnBuilder:
+    """Collects one session's turns; :meth:`finish` gives them.
+
+    Every method takes blocks that are IR blocks already. ``place`` is where the
+    ledger says something happened.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_keys",
+        "_ledger",
+        "_pending",
+        "_results",
+        "_step",
+        "_turn",
+        "_waiting",
+        "turns",
+    )
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.turns: list[Turn] = []
+        self._ledger = ledger
+        self._turn: Turn | None = None
+        self._step: Step | None = None
+        self._keys: dict[Hashable, Step] = {}
+        self._calls: dict[str, Step] = {}
+        self._results: set[str] = set()
+        self._waiting: dict[str, tuple[ToolResult, Place | None]] = {}
+        self._pending: Compaction | None = None
+
+    def prompt(
+        self, blocks: list[Block], *, time: int | None = None, extra: Extra | None = None
+    ) -> Turn:
+        """Open a turn with a human prompt; ``time`` in ms."""
+        text, kept = project(blocks)
+        turn = Turn(text, kept, [], time, extra=extra)
+        return self._open(turn)
+
+    def _open(self, turn: Turn) -> Turn:
+        if self._pending is not None:
+            turn.compaction, self._pending = self._pending, None
+        self.turns.append(turn)
+        self._turn = turn
+        self._step = None
+        return turn
+
+    def step(
+        self,
+        blocks: list[Block] | None = None,
+        *,
+        key: Hashable = None,
+        time: int | None = None,
+        model: str | None = None,
+        usage: Usage | None = None,
+        extra: Extra | None = None,
+    ) -> Step:
+        """Open a step, or go on with the step of the same ``key`` (a message id).
+
+        A repeated key adds blocks; the first time stays, the usage with the
+        larger output wins (later on ties). Without an open turn one with an
+        empty prompt opens.
+        """
+        found = self._keys.get(key) if key is not None else None
+        if found is None:
+            if self._turn is None or self._pending is not None:
+                self._open(Turn("", None, [], None))
+            found = Step([], [], [], time, model, usage, extra)
+            self._turn.steps.append(found)  # type: ignore[union-attr]
+            self._step = found
+            if key is not None:
+                self._keys[key] = found
+        else:
+            old = found.usage
+            if usage is not None and (old is None or usage.output_tokens >= old.output_tokens):
+                found.usage = usage
+            found.model = found.model or model
+            if extra:
+                found.extra = {**extra, **(found.extra or {})}
+        for block in blocks or ():
+            self.block(block, found)
+        return found
+
+    @property
+    def current(self) -> Step | None:
+        """The step that is open, if any."""
+        return self._step
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that is open, if any."""
+        return self._turn
+
+    def block(self, block: Block, step: Step | None = None, place: Place | None = None) -> None:
+        """Add a block to a step (the open one); a ``tool-call`` block also declares its call."""
+        step = step or self._step or self.step()
+        if isinstance(block, ToolCallBlock):
+            if block.id in self._calls:
+                self._ledger.note("duplicate-tool-call", place)
+                return
+            self._calls[block.id] = step
+            step.tool_calls.append(ToolCall(block.id, block.name, block.arguments, block.extra))
+            step.content.append(ToolCallBlock(block.id, block.name, block.arguments))
+        else:
+            step.content.append(block)
+
+    def declared(self, call_id: str) -> bool:
+        """Whether a call of this id is known so far."""
+        return call_id in self._calls
+
+    def unanswered(self, name: str | None = None) -> str | None:
+        """Give the oldest call without a result, of this tool name if given."""
+        for call_id, step in self._calls.items():
+            if call_id not in self._results and (
+                name is None or any(c.id == call_id and c.name == name for c in step.tool_calls)
+            ):
+                return call_id
+        return None
+
+    def result(self, result: ToolResult, place: Place | None = None) -> None:
+        """Attach a result to the step of its call; it may come before the call."""
+        call_id = result.tool_call_id
+        if call_id in self._results or call_id in self._waiting:
+            self._ledger.note("duplicate-tool-result", place)
+            return
+        step = self._calls.get(call_id)
+        if step is None:
+            self._waiting[call_id] = (result, place)
+            return
+        self._results.add(call_id)
+        step.tool_results.append(result)
+
+    def compaction(
+        self,
+        summary: str,
+        *,
+        provider: str,
+        model: str | None = None,
+        time: int | None = None,
+        extra: Extra | None = None,
+        place: Place | None = None,
+    ) -> None:
+        """Mark a compaction: earlier turns are shadowed, the next turn carries the summary.
+
+        A blank summary shadows and is counted as ``compacted-unavailable``.
+        """
+        for turn in self.turns:
+            turn.shadowed = True
+        if not summary.strip():
+            self._ledger.note("compacted-unavailable", place)
+            self._turn = self._step = None
+            return
+        if self._pending is not None:
+            self._flush()
+        self._pending = Compaction(summary, provider, model, time, extra)
+        self._step = None
+
+    def _flush(self) -> None:
+        pending = self._pending
+        if pending is not None:
+            self._open(Turn("", None, [], pending.time))
+            self.turns[-1].shadowed = False
+
+    def abort(self) -> None:
+        """Mark the open turn as aborted."""
+        if self._turn is not None:
+            self._turn.aborted = True
+
+    def finish(self, *, drop_retries: bool = False) -> list[Turn]:
+        """Pair what is left, count what stays unpaired, and give the turns."""
+        self._flush()
+        for call_id, (result, place) in self._waiting.items():
+            step = self._calls.get(call_id)
+            if step is None:
+                self._ledger.note("orphan-tool-result", place)
+            else:
+                self._results.add(call_id)
+                step.tool_results.append(result)
+        self._waiting.clear()
+        if drop_retries:
+            self._drop_retries()
+        missing = len(self._calls.keys() - self._results)
+        if missing:
+            self._ledger.note("tool-result-missing", None, missing)
+        for turn in self.turns:
+            for step in turn.steps:
+                if len(step.tool_results) > 1:
+                    _sort_results(step)
+        return self.turns
+
+    def _drop_retries(self) -> None:
+        for turn in self.turns:
+            steps = turn.steps
+            index = len(steps) - 2
+            while index >= 0:
+                if _is_dead_retry(steps[index], steps[index + 1], self._results):
+                    for call in steps[index].tool_calls:
+                        self._calls.pop(call.id, None)
+                    del steps[index]
+                    self._ledger.note("retry-dropped")
+                index -= 1
+
+
+def _is_dead_retry(first: Step, second: Step, answered: set[str]) -> bool:
+    """Interchange v1, section 1.5: only calls, none answered, all repeated by the next step."""
+    if not first.tool_calls or any(not isinstance(b, ToolCallBlock) for b in first.content):
+        return False
+    if any(call.id in answered for call in first.tool_calls):
+        return False
+    repeated = {(call.name, call.arguments) for call in second.tool_calls}
+    return all((call.name, call.arguments) in repeated for call in first.tool_calls)
+
+
+def _sort_results(step: Step) -> None:
+    order = {call.id: n for n, call in enumerate(step.tool_calls)}
+    step.tool_results.sort(key=lambda result: order.get(result.tool_call_id, len(order)))
+
+
+def project(blocks: list[Block]) -> tuple[str, list[Block] | None]:
+    """Give ``(prompt, promptBlocks)``: the text projection, and the blocks where text is not all.
+
+    One plain text block needs no ``promptBlocks``; several texts are joined by a line break.
+    """
+    if len(blocks) == 1 and isinstance(blocks[0], Text) and blocks[0].extra is None:
+        return blocks[0].text, None
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    if not texts and any(isinstance(block, Image) for block in blocks):
+        texts = ["[image]"]
+    return "\n".join(texts), blocks or None
+
+
+def sanitize_usage(value: Any) -> Usage | None:
+    """Give the usage of an object with Interchange v1 names, or ``None`` when its counts are bad.
+
+    Input and output must be integers from 0 to 2^53-1, else the whole object goes;
+    a bad optional bucket only drops itself. Rule: Interchange v1, section 4.2.
+    """
+    if not isinstance(value, dict):
+        return None
+    counts = [value.get("inputTokens"), value.get("outputTokens")]
+    if not all(_is_count(n) for n in counts):
+        return None
+    usage = Usage(int(counts[0]), int(counts[1]))  # type: ignore[arg-type]
+    for name, attribute in _BUCKETS:
+        n = value.get(name)
+        if _is_count(n):
+            setattr(usage, attribute, int(n))  # type: ignore[arg-type]
+    return usage
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, float):
+        return value.is_integer() and 0 <= value <= _MAX_SAFE
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SAFE
+
+
+def title_of(turns: list[Turn], title: str | None = None) -> str | None:
+    """Give the title by the rule of Interchange v1, section 4.3: given, else the first prompt.
+
+    Trimmed, whitespace runs folded, at most 80 UTF-16 units (79 and an ellipsis).
+    """
+    for candidate in (title, *(turn.prompt for turn in turns)):
+        if candidate and candidate.strip():
+            folded = normalize_title(candidate)
+            return _HALF.sub("", folded) or None
+    return None

@@ -1,0 +1,258 @@
+"""The contracts between the framework and the format modules.
+
+A format module gives one frozen :class:`Format` record named ``FORMAT``; the
+rest of dcb knows formats only through it. Readers are generators that take an
+:class:`Input` and a :class:`Context`; they open no file, read no clock and
+print nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
+
+from converters import jsonio
+
+if TYPE_CHECKING:
+    import mmap
+    import sqlite3
+    from datetime import tzinfo
+
+    from converters.ir import Session
+    from converters.ledger import Ledger
+
+__all__ = [
+    "HEAD_BYTES",
+    "Capabilities",
+    "Context",
+    "Format",
+    "Head",
+    "Input",
+    "Kind",
+    "Limits",
+    "Match",
+    "Option",
+    "Options",
+    "Sink",
+]
+
+HEAD_BYTES = 256 * 1024
+
+Kind: TypeAlias = Literal["jsonl", "json", "markdown", "text", "sqlite", "dir"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a probe may look at: the first 256 KiB and the names around the input.
+
+    ``siblings`` are the file names in the same folder (for a folder: its own
+    entries, folders with a trailing ``/``); ``tables`` the table names of an
+    SQLite database. Names are hints, content decides.
+    """
+
+    data: bytes
+    name: str = ""
+    size: int | None = None
+    siblings: frozenset[str] = frozenset()
+    tables: frozenset[str] = frozenset()
+    is_dir: bool = False
+
+    @cached_property
+    def text(self) -> str:
+        """The bytes as text; BOM and UTF-16 honoured, bad bytes replaced."""
+        return jsonio.sniff_text(self.data)
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The leading JSON values: the root of a document, or the first 20 lines of JSONL.
+
+        A document that is longer than the head is closed where it was cut.
+        """
+        return jsonio.leading_values(self.data)
+
+    @cached_property
+    def records(self) -> tuple[dict[str, Any], ...]:
+        """The leading objects: of a JSON array its first 20, else those of :attr:`values`."""
+        values = self.values
+        if len(values) == 1 and isinstance(values[0], list):
+            values = tuple(values[0][:20])
+        return tuple(value for value in values if isinstance(value, dict))
+
+    @property
+    def root(self) -> Any:
+        """The one JSON value of the head, or ``None`` when there are none or several."""
+        return self.values[0] if len(self.values) == 1 else None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the bytes start like an SQLite database."""
+        return self.data.startswith(b"SQLite format 3\x00")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A probe's answer: 0 to 100, and why.
+
+    100: a content mark that is the format's own. 80 to 95: a shape that no other
+    known format has. 50 to 75: a shape shared with others. Below 50: a guess.
+    """
+
+    score: int
+    reason: str
+
+
+class Input(Protocol):
+    """One thing to read: a file, an archive member, a stream, a folder, or bytes in memory."""
+
+    @property
+    def name(self) -> str:
+        """The name for messages: ``dir/export.zip!conversations.json``."""
+
+    @property
+    def stem(self) -> str:
+        """The last part of the name without its suffixes."""
+
+    @property
+    def head(self) -> Head:
+        """The first bytes and the names around them."""
+
+    @property
+    def size(self) -> int | None:
+        """Length in bytes, ``None`` where it is not known before reading."""
+
+    def open(self) -> BinaryIO:
+        """Open the bytes (decompressed) as a new stream; the caller closes it."""
+
+    def read(self) -> bytes:
+        """Give all bytes; :class:`LimitReached` past the limit."""
+
+    def view(self) -> bytes | mmap.mmap:
+        """Give all bytes for a scanner, mapped where the input is a plain file."""
+
+    def files(self, pattern: str) -> tuple[Input, ...]:
+        """Find companions that the format declares, sorted by name.
+
+        ``pattern`` is a glob relative to the folder of the input (for a folder:
+        to itself); ``{name}`` and ``{stem}`` stand for the input's own.
+        """
+
+    def database(self) -> sqlite3.Connection:
+        """Open an SQLite input read-only without a trace beside it; the caller closes it.
+
+        Text comes as ``bytes`` (SQLite does not check it).
+        """
+
+
+class Sink(Protocol):
+    """Where a writer puts one output."""
+
+    def write(self, data: bytes, /) -> object:
+        """Append to the main file."""
+
+    def beside(self, name: str, data: bytes) -> None:
+        """Write a companion file; ``name`` is a suggestion, made safe by the sink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits that a reader states in its errors. Sizes in bytes."""
+
+    depth: int = 512
+    document: int = 2 << 30
+    database: int = 2 << 30
+    image_chars: int = 24 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person asked for. ``format`` holds the options that the format declares."""
+
+    subagents: Literal["include", "skip"] = "include"
+    branch: Literal["active", "all"] | int = "active"
+    tz: tzinfo | None = None
+    strict: bool = False
+    format: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Context:
+    """What a reader or writer works with beside its data.
+
+    ``now_ms`` (milliseconds since the epoch) is 0 unless the edge gives the
+    clock; a reader uses it only where its format says so.
+    """
+
+    ledger: Ledger
+    options: Options = field(default_factory=Options)
+    now_ms: int = 0
+    limits: Limits = field(default_factory=Limits)
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """Give an option of the format, or its default."""
+        return self.options.format.get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of one format, given as ``-O name=value``."""
+
+    name: str
+    default: bool | int | str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The nine columns of the capability matrix (Interchange v1, section 2).
+
+    What the format can record and dcb reads; ``notes`` are footnotes by column.
+    """
+
+    tool_results: bool = False
+    reasoning: bool = False
+    images: bool = False
+    cwd: bool = False
+    branches: bool = False
+    attachments: bool = False
+    compacted: bool = False
+    timestamps: bool = False
+    usage: bool = False
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+Probe: TypeAlias = Callable[[Head], Match | None]
+Reader: TypeAlias = Callable[[Input, Context], Iterator["Session"]]
+Writer: TypeAlias = Callable[[Iterable["Session"], Sink, Context], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Everything that dcb knows about a format; the module docstring is its notes.
+
+    ``suffix`` is that of written files; ``many``: one written file can hold many
+    sessions. ``places`` maps a platform (``linux``, ``darwin``, ``win32``) to glob
+    patterns below the home folder, with ``$NAME`` for environment variables.
+    ``companions`` are patterns for :meth:`Input.files` whose matches belong to
+    another input. ``resume`` is the command that goes on with a session,
+    with ``{id}``.
+    """
+
+    id: str
+    title: str
+    kinds: frozenset[Kind]
+    probe: Probe
+    read: Reader | None = None
+    write: Writer | None = None
+    capabilities: Capabilities = Capabilities()
+    evidence: Literal["A", "B", "C"] = "A"
+    suffix: str = ".json"
+    many: bool = False
+    group: str | None = None
+    parent: str | None = None
+    aliases: tuple[str, ...] = ()
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    companions: tuple[str, ...] = ()
+    resume: str | None = None
+    options: tuple[Option, ...] = ()

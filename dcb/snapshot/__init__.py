@@ -1,0 +1,1 @@
+"""Snapshots: a session as a three-layer Markdown document."""
