@@ -85,13 +85,13 @@ def parse_time(value: Any, tz: tzinfo | None = None) -> Time | None:
 
 def number_ms(value: float, *, micro: bool = False) -> int | None:
     """Give milliseconds for a number: below 1e11 it is seconds; rounded half up."""
-    if isinstance(value, float) and not math.isfinite(value):
+    if not math.isfinite(value):
         return None
     if abs(value) < 1e11:
         value = value * 1000
     elif micro and abs(value) >= 1e14:
         value = value / 1000
-    ms = math.floor(value + 0.5) if isinstance(value, float) else value
+    ms = value if isinstance(value, int) else math.floor(value + 0.5)
     return ms if -_MAX_SAFE <= ms <= _MAX_SAFE else None
 
 
@@ -107,7 +107,7 @@ def _from_parts(match: re.Match[str], tz: tzinfo | None) -> Time | None:
             int(second or 0),
             tzinfo=UTC,
         )
-        if hour and not zone and tz is not None:
+        if hour != "" and zone == "" and tz is not None:
             at = at.replace(tzinfo=tz).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
