@@ -85,7 +85,7 @@ def parse_time(value: Any, tz: tzinfo | None = None) -> Time | None:
 
 def number_ms(value: float, *, micro: bool = False) -> int | None:
     """Give milliseconds for a number: below 1e11 it is seconds; rounded half up."""
-    if not math.isfinite(value):
+    if not -1e18 < value < 1e18:  # also refuses NaN
         return None
     if abs(value) < 1e11:
         value = value * 1000
