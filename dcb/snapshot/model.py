@@ -81,7 +81,7 @@ class _Struct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, k
     """Common settings: frozen, keyword-only, camelCase on the wire."""
 
 
-class Meta(_Struct):
+class Meta(_Struct, frozen=True, kw_only=True):
     """The head of a snapshot.
 
     ``token_estimate`` counts the three layers (:mod:`dcb.snapshot.tokens`).
@@ -103,7 +103,7 @@ class Meta(_Struct):
     weight: Number = msgspec.field(default_factory=_zero)
 
 
-class VerbatimEntry(_Struct):
+class VerbatimEntry(_Struct, frozen=True, kw_only=True):
     """A piece of a message that is kept word for word.
 
     ``kind`` is one of :data:`KINDS`, ``source_role`` one of :data:`ROLES`;
@@ -119,14 +119,14 @@ class VerbatimEntry(_Struct):
     created_at: Number = msgspec.field(default_factory=_zero)
 
 
-class SummarySection(_Struct):
+class SummarySection(_Struct, frozen=True, kw_only=True):
     """A heading and its bullets."""
 
     heading: str
     bullets: tuple[str, ...] = msgspec.field(default_factory=_none)
 
 
-class Preference(_Struct):
+class Preference(_Struct, frozen=True, kw_only=True):
     """A wish or rule of the user: unique by ``scope`` and ``key`` in a compiled snapshot.
 
     ``explicit``: the user said so; otherwise it was inferred.
@@ -139,7 +139,7 @@ class Preference(_Struct):
     created_at: Number = msgspec.field(default_factory=_zero)
 
 
-class Snapshot(_Struct):
+class Snapshot(_Struct, frozen=True, kw_only=True):
     """A snapshot: the head and the three layers."""
 
     meta: Meta
