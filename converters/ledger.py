@@ -133,9 +133,9 @@ _OWN = (
     # interchange documents
     ("malformed-turn", None, _SKIP, "turn that is no object or has no content"),
     ("malformed-step", None, _SKIP, "step that is no object"),
-    ("malformed-call", "toolResults", _SKIP, "entry of toolCalls or toolResults without its ids"),
+    ("malformed-call", "toolResults", _SKIP, "entry of toolCalls without id or name"),
+    ("malformed-result", "toolResults", _SKIP, "entry of toolResults without toolCallId"),
     ("malformed-member", None, _SKIP, "member of another type than the format says"),
-    ("image-degraded", "images", _TEXT, "image without acceptable bytes became [image]"),
     # writing
     ("reasoning-dropped", "reasoning", _SKIP, "the target has no place for reasoning"),
     ("tool-call-dropped", "toolResults", _SKIP, "the target has no place for tool calls"),

@@ -1,0 +1,176 @@
+"""Writing files: whole or absent. The only module of dcb that writes files.
+
+An output goes to a temporary file in the target's folder (random name, created
+exclusively), is fsynced, and renamed over the target; then the folder is synced.
+Source of the order: restic's and borg's writers; see ``docs/writing.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import re
+import secrets
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from converters.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["output", "printable", "safe_name", "same_file", "write_whole"]
+
+_MAX_NAME: Final = 120
+_DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul"}
+    | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3"}
+)
+_BAD: Final = re.compile(r"[^\w.-]+")
+
+
+@contextlib.contextmanager
+def output(
+    target: Path, *, force: bool = False, private: bool = False
+) -> Iterator[BinaryIO]:
+    """Give a stream whose content becomes ``target`` when the block ends without an exception.
+
+    Without ``force`` an existing target is refused, and the check and the
+    creation are one step. ``private`` gives mode 0600. Raises
+    :class:`OutputError`; nothing half-written stays.
+    """
+    if not force and (target.exists() or target.is_symlink()):
+        raise _exists(target)
+    temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(6)}.tmp"
+    try:
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
+            0o600 if private else 0o666,
+        )
+    except OSError as error:
+        raise _failed(target, error) from error
+    try:
+        with open(descriptor, "wb", buffering=1 << 20) as stream:  # noqa: PTH123
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _place(temporary, target, force=force)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise _failed(target, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _place(temporary: Path, target: Path, *, force: bool) -> None:
+    if force:
+        temporary.replace(target)
+        return
+    try:
+        os.link(temporary, target)
+    except FileExistsError as error:
+        raise _exists(target) from error
+    except OSError:
+        # A file system without hard links: a short window remains.
+        if target.exists():
+            raise _exists(target) from None
+        temporary.replace(target)
+
+
+def _exists(target: Path) -> OutputError:
+    return OutputError(
+        "the file exists", path=str(target), hint="choose another name, or overwrite with --force"
+    )
+
+
+def _failed(target: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"cannot write: {error.strerror or error}", path=str(target), hint=_hint(error)
+    )
+
+
+def _hint(error: OSError) -> str | None:
+    return {
+        errno.ENOENT: "the folder does not exist",
+        errno.ENOSPC: "the disk is full",
+        errno.EACCES: "the folder is not writable",
+        errno.EISDIR: "the target is a folder",
+    }.get(error.errno or 0)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename durable; file systems that cannot sync a folder are left alone."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(
+    target: Path, data: bytes, *, force: bool = False, private: bool = False
+) -> None:
+    """Write one file, whole or not at all; see :func:`output`."""
+    with output(target, force=force, private=private) as stream:
+        stream.write(data)
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths name one file (spelling, hard link, symlink)."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def safe_name(text: str, *, fallback: str = "untitled") -> str:
+    """Give one path component of at most 120 bytes: letters of any script, digits, ``._-``.
+
+    No leading dot or dash, no trailing dot, no Windows device name. Any change adds
+    12 hex digits of the sha256 of the original, so that two names never meet in one file.
+    """
+    name = _BAD.sub("-", unicodedata.normalize("NFC", text)).strip("-.")
+    if name.partition(".")[0].lower() in _DEVICES:
+        name = f"_{name}"
+    name = _cut(name, _MAX_NAME)
+    if name == text and name:
+        return name
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{_cut(name or fallback, _MAX_NAME - 13)}-{digest}"
+
+
+def slug(text: str, limit: int = 60) -> str:
+    """Give a readable part of a file name; may be empty, promises no uniqueness."""
+    name = _BAD.sub("-", unicodedata.normalize("NFC", text)).strip("-._")
+    return _cut(name, limit).strip("-._")
+
+
+def _cut(text: str, limit: int) -> str:
+    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore").rstrip(".-")
+
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Give text for a terminal: control, bidi and zero-width characters as visible escapes.
+
+    ``lines`` keeps line breaks and tabs.
+    """
+    shown = _UNSAFE.sub(lambda m: m[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return shown if lines else shown.replace("\n", "\\n").replace("\t", "\\t")
+
+
