@@ -148,6 +148,15 @@ class TurnBuilder:
         else:
             step.content.append(block)
 
+    def call(self, call: ToolCall, step: Step | None = None, place: Place | None = None) -> None:
+        """Declare a call that has no block in the content of its message."""
+        step = step or self._step or self.step()
+        if call.id in self._calls:
+            self._ledger.note("duplicate-tool-call", place)
+            return
+        self._calls[call.id] = step
+        step.tool_calls.append(call)
+
     def declared(self, call_id: str) -> bool:
         """Whether a call of this id is known so far."""
         return call_id in self._calls
