@@ -111,6 +111,18 @@ class Input(Protocol):
         """The name for messages: ``dir/export.zip!conversations.json``."""
 
     @property
+    def nested(self) -> bool:
+        """Whether it was found in a folder or archive and not named by a person."""
+
+    @property
+    def path(self) -> str | None:
+        """The path of a plain file, else ``None``."""
+
+    @property
+    def torn(self) -> str | None:
+        """How packed bytes ended early, known after reading; else ``None``."""
+
+    @property
     def stem(self) -> str:
         """The last part of the name without its suffixes."""
 
@@ -157,12 +169,22 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits that a reader states in its errors. Sizes in bytes."""
+    """Limits that a reader states in its errors. Sizes in bytes.
+
+    ``expanded`` is what may come out of one compressed source in all; ``ratio``
+    how often its packed size may come out once ``ratio_from`` has; ``members``
+    the entries of one archive; ``nesting`` archives within archives.
+    """
 
     depth: int = 512
     document: int = 2 << 30
     database: int = 2 << 30
     image_chars: int = 24 * 1024 * 1024
+    expanded: int = 8 << 30
+    ratio: int = 200
+    ratio_from: int = 64 << 20
+    members: int = 100_000
+    nesting: int = 2
 
 
 @dataclass(frozen=True, slots=True)

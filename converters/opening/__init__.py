@@ -1,0 +1,13 @@
+"""Turns what a person names (file, folder, archive, stream) into inputs for readers.
+
+The only package that opens files: inputs, their declared companions, and private
+copies of databases. :func:`open_inputs` gives everything that a source holds, one
+by one; a thing that cannot be opened comes as an error in its place.
+"""
+
+from __future__ import annotations
+
+from converters.opening._inputs import Folder, Memory, Stored
+from converters.opening._walk import Found, Opener, Skipped, head_of, open_inputs
+
+__all__ = ["Folder", "Found", "Memory", "Opener", "Skipped", "Stored", "head_of", "open_inputs"]
