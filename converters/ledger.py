@@ -38,6 +38,7 @@ __all__ = [
     "Records",
     "Report",
     "Rule",
+    "RunReport",
     "count_items",
     "export_degradations",
     "merge",
@@ -158,6 +159,10 @@ _OWN = (
     ("error-mark-dropped", "toolResults", _SKIP, "the target cannot mark a result as an error"),
     ("extra-dropped", None, _SKIP, "x-dcb member without a place in the target"),
     ("text-changed", None, _TEXT, "text changed because the target cannot hold it as it is"),
+    ("companion-dropped", None, _SKIP, "a companion file without a place in the output"),
+    ("order-changed", None, _TEXT, "blocks moved because the target has fixed places for them"),
+    ("step-merged", None, _TEXT, "step joined to the one before, the target has no border there"),
+    ("turn-merged", None, _TEXT, "turn without a prompt, joined to the one before"),
     ("prompt-missing", None, _TEXT, "turn without a prompt; the target got an empty one"),
 )
 
@@ -202,7 +207,7 @@ def _no_entries() -> list[Entry]:
 
 
 class Report(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The account of one run. JSON Schema: ``schemas/report.schema.json``."""
+    """The account of one input."""
 
     source: str = ""
     sessions: int = msgspec.field(default_factory=lambda: 0)
@@ -222,6 +227,16 @@ class Report(msgspec.Struct, rename="camel", omit_defaults=True):
         return r.total == r.mapped + r.aside + r.skipped and all(
             i.total == i.kept + i.reported for i in self.items.values()
         )
+
+
+class RunReport(msgspec.Struct, rename="camel"):
+    """The accounts of one run: of each input, and their sum.
+
+    JSON Schema: ``schemas/report.schema.json``.
+    """
+
+    reports: list[Report]
+    total: Report
 
 
 class Ledger:
@@ -364,10 +379,10 @@ def count_items(session: Session) -> Counter[str]:
     ``extra`` (each member of each ``x-dcb``).
     """
     counts: Counter[str] = Counter()
-    counts["title"] = session.title is not None
-    counts["cwd"] = session.meta.cwd is not None
-    counts["time"] = session.meta.created_at is not None
-    counts["model"] = session.model is not None
+    counts["title"] = int(session.title is not None)
+    counts["cwd"] = int(session.meta.cwd is not None)
+    counts["time"] = int(session.meta.created_at is not None)
+    counts["model"] = int(session.model is not None)
     counts["extra"] = len(session.extra or ()) + len(session.meta.extra or ())
     for turn in session.turns:
         counts["prompt"] += bool(turn.prompt or turn.prompt_blocks)

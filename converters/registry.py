@@ -16,25 +16,39 @@ import warnings
 from functools import cache
 from importlib import metadata
 
-from converters import formats as _package
-from converters.errors import UnknownFormat
+from converters.errors import UsageError
 from converters.types import Format
 
-__all__ = ["all_formats", "ids", "lookup", "notes", "target"]
+__all__ = ["all_formats", "ids", "lookup", "notes", "target", "use_plugins"]
 
 GROUP = "dcb.formats"
+_PACKAGE = "converters.formats"
 _GROUP_DEFAULT = {"chat-json": "openai-chat"}
 
 
 @cache
 def _builtin() -> tuple[str, ...]:
-    names = sorted(info.name for info in pkgutil.iter_modules(_package.__path__))
+    package = importlib.import_module(_PACKAGE)
+    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
     return tuple(name for name in names if not name.startswith("_"))
+
+
+_enabled = True
+
+
+def use_plugins(*, enabled: bool) -> None:
+    """Switch format plugins on (the default) or off for this process."""
+    global _enabled  # noqa: PLW0603 - one switch per process, set once at the edge
+    _enabled = enabled
+    _plugins.cache_clear()
+    all_formats.cache_clear()
 
 
 @cache
 def _plugins() -> dict[str, Format]:
     found: dict[str, Format] = {}
+    if not _enabled:
+        return found
     own = {name.replace("_", "-") for name in _builtin()}
     for entry in metadata.entry_points(group=GROUP):
         try:
@@ -52,7 +66,7 @@ def _plugins() -> dict[str, Format]:
 
 @cache
 def _load(name: str) -> Format:
-    record = importlib.import_module(f"{_package.__name__}.{name}").FORMAT
+    record = importlib.import_module(f"{_PACKAGE}.{name}").FORMAT
     if not isinstance(record, Format) or record.id != name.replace("_", "-"):
         raise TypeError(f"module {name} does not hold the FORMAT record of its name")
     return record
@@ -73,7 +87,7 @@ def ids() -> tuple[str, ...]:
 def lookup(name: str) -> tuple[Format, ...]:
     """Give the formats that a name stands for: one, or the members of a group.
 
-    Raises :class:`UnknownFormat` with the nearest valid name.
+    Raises :class:`UsageError` with the nearest valid name.
     """
     module = name.replace("-", "_")
     if module in _builtin():
@@ -86,7 +100,7 @@ def lookup(name: str) -> tuple[Format, ...]:
         return found
     known = [record.id for record in formats]
     near = difflib.get_close_matches(name, known, 1)
-    raise UnknownFormat(
+    raise UsageError(
         f"no format is called {name!r}",
         hint=f"did you mean {near[0]!r}?" if near else "`dcb formats` lists them",
     )
@@ -97,7 +111,7 @@ def target(name: str) -> Format:
     record = lookup(_GROUP_DEFAULT.get(name, name))[0]
     if record.write is None:
         writers = ", ".join(f.id for f in all_formats() if f.write is not None)
-        raise UnknownFormat(f"dcb does not write {record.id!r}", hint=f"it writes {writers}")
+        raise UsageError(f"dcb does not write {record.id!r}", hint=f"it writes {writers}")
     return record
 
 

@@ -2,7 +2,7 @@
 
 An output goes to a temporary file in the target's folder (random name, created
 exclusively), is fsynced, and renamed over the target; then the folder is synced.
-Source of the order: restic's and borg's writers; see ``docs/writing.md``.
+The order is that of restic's and borg's writers.
 """
 
 from __future__ import annotations
@@ -10,20 +10,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import io
 import os
 import re
 import secrets
 import unicodedata
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from converters.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-__all__ = ["output", "printable", "safe_name", "same_file", "write_whole"]
+__all__ = [
+    "finish",
+    "output",
+    "place",
+    "safe_name",
+    "same_file",
+    "session_name",
+    "slug",
+    "staged",
+    "write_whole",
+]
 
 _MAX_NAME: Final = 120
 _DEVICES: Final = frozenset(
@@ -34,9 +43,7 @@ _BAD: Final = re.compile(r"[^\w.-]+")
 
 
 @contextlib.contextmanager
-def output(
-    target: Path, *, force: bool = False, private: bool = False
-) -> Iterator[BinaryIO]:
+def output(target: Path, *, force: bool = False, private: bool = False) -> Iterator[BinaryIO]:
     """Give a stream whose content becomes ``target`` when the block ends without an exception.
 
     Without ``force`` an existing target is refused, and the check and the
@@ -45,26 +52,49 @@ def output(
     """
     if not force and (target.exists() or target.is_symlink()):
         raise _exists(target)
+    with staged(target, private=private) as (stream, temporary):
+        yield stream
+        finish(stream)
+        place(temporary, target, force=force)
+
+
+@contextlib.contextmanager
+def staged(target: Path, *, private: bool = False) -> Iterator[tuple[BinaryIO, Path]]:
+    """Give a stream into a temporary file beside ``target``, and its path.
+
+    The file is gone when the block ends, unless :func:`place` renamed it.
+    """
     temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(6)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0),
-            0o600 if private else 0o666,
-        )
+        descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     except OSError as error:
         raise _failed(target, error) from error
     try:
-        with open(descriptor, "wb", buffering=1 << 20) as stream:  # noqa: PTH123
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        _place(temporary, target, force=force)
-        _sync_folder(target.parent)
+        with open(descriptor, "wb", buffering=1 << 20) as stream:  # noqa: PTH123 - a descriptor
+            yield stream, temporary
     except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
         raise _failed(target, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def finish(stream: BinaryIO) -> None:
+    """Flush and fsync a staged stream."""
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def place(temporary: Path, target: Path, *, force: bool = False) -> None:
+    """Give a finished temporary file its name and make that durable."""
+    try:
+        _place(temporary, target, force=force)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise _failed(target, error) from error
 
 
 def _place(temporary: Path, target: Path, *, force: bool) -> None:
@@ -118,9 +148,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_whole(
-    target: Path, data: bytes, *, force: bool = False, private: bool = False
-) -> None:
+def write_whole(target: Path, data: bytes, *, force: bool = False, private: bool = False) -> None:
     """Write one file, whole or not at all; see :func:`output`."""
     with output(target, force=force, private=private) as stream:
         stream.write(data)
@@ -160,17 +188,14 @@ def _cut(text: str, limit: int) -> str:
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore").rstrip(".-")
 
 
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
+def session_name(title: str | None, session_id: str) -> str:
+    """Give ``<title or id slug>-<first 8 of the id>`` for a session's file, without a suffix.
 
-
-def printable(text: str, *, lines: bool = False) -> str:
-    """Give text for a terminal: control, bidi and zero-width characters as visible escapes.
-
-    ``lines`` keeps line breaks and tabs.
+    An id that is not a safe name as it stands adds 12 hex digits of its sha256, so that
+    two ids never meet in one file.
     """
-    shown = _UNSAFE.sub(lambda m: m[0].encode("unicode_escape", "surrogatepass").decode(), text)
-    return shown if lines else shown.replace("\n", "\\n").replace("\t", "\\t")
-
-
+    readable = slug(title or "") or slug(session_id) or "session"
+    digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    short = slug(session_id)[:8].rstrip("-._")
+    own = short if safe_name(session_id) == session_id else "-".join(filter(None, (short, digest)))
+    return safe_name(f"{readable}-{own}")

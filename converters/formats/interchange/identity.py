@@ -67,14 +67,17 @@ def _turn(turn: Any) -> list[str]:
 def _step(step: Any) -> list[str]:
     if not isinstance(step, dict):
         return ["step"]
-    found: list[str] = []
-    for call in _list(step.get("toolCalls")):
-        if not _has(call, "id") or not _has(call, "name"):
-            found.append("tool-call")
-    for result in _list(step.get("toolResults")):
-        if not _has(result, "toolCallId") or not isinstance(result.get("content"), list):
-            found.append("tool-result")
-    return found
+    calls = [
+        "tool-call"
+        for call in _list(step.get("toolCalls"))
+        if not _has(call, "id") or not _has(call, "name")
+    ]
+    results = [
+        "tool-result"
+        for result in _list(step.get("toolResults"))
+        if not _has(result, "toolCallId") or not isinstance(result.get("content"), list)
+    ]
+    return calls + results
 
 
 def _list(value: Any) -> list[Any]:

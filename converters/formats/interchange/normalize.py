@@ -67,12 +67,13 @@ def normalize(document: dict[str, Any], ctx: Context, *, pointer: str, stem: str
     if not isinstance(meta, dict):
         _wrong(ledger, meta, f"{pointer}/meta")
         meta = {}
+    places: dict[int, str] = {}
     turns = [
         turn
         for place, raw in _elements(document, "turns", "malformed-turn", ledger, pointer)
-        if (turn := _turn(raw, ledger, place)) is not None
+        if (turn := _turn(raw, ledger, place, places)) is not None
     ]
-    _drop_orphans(turns, ledger, f"{pointer}/turns")
+    _drop_orphans(turns, ledger, places)
     return Session(
         meta=_meta(meta, ledger, f"{pointer}/meta", stem),
         title=_string(document, "title", ledger, pointer),
@@ -102,7 +103,7 @@ def _meta(meta: dict[str, Any], ledger: Ledger, pointer: str, stem: str) -> Meta
     return Meta(identity, created, _string(meta, "cwd", ledger, pointer), source_id, extra)
 
 
-def _turn(raw: dict[str, Any], ledger: Ledger, place: str) -> Turn | None:
+def _turn(raw: dict[str, Any], ledger: Ledger, place: str, places: dict[int, str]) -> Turn | None:
     prompt = raw.get("prompt")
     if not isinstance(prompt, str):
         _wrong(ledger, prompt, f"{place}/prompt")
@@ -111,7 +112,7 @@ def _turn(raw: dict[str, Any], ledger: Ledger, place: str) -> Turn | None:
     if raw.get("promptBlocks") is not None:
         blocks, _ = _blocks(raw["promptBlocks"], ledger, f"{place}/promptBlocks")
     steps = [
-        _step(step, ledger, at)
+        _placed(_step(step, ledger, at), at, places)
         for at, step in _elements(raw, "steps", "malformed-step", ledger, place)
     ]
     compaction = _compaction(raw.get("compaction"), ledger, f"{place}/compaction")
@@ -282,7 +283,13 @@ def _usage(raw: Any, ledger: Ledger, place: str) -> Usage | None:
     return usage
 
 
-def _drop_orphans(turns: list[Turn], ledger: Ledger, place: str) -> None:
+def _placed(step: Step, place: str, places: dict[int, str]) -> Step:
+    """Remember where a step stood; dropped neighbours shift the indexes."""
+    places[id(step)] = place
+    return step
+
+
+def _drop_orphans(turns: list[Turn], ledger: Ledger, places: dict[int, str]) -> None:
     """Drop results whose id no call of the document has (section 5.2)."""
     steps = [step for turn in turns for step in turn.steps]
     calls = {call.id for step in steps for call in step.tool_calls}
@@ -290,7 +297,7 @@ def _drop_orphans(turns: list[Turn], ledger: Ledger, place: str) -> None:
         kept = [result for result in step.tool_results if result.tool_call_id in calls]
         lost = len(step.tool_results) - len(kept)
         if lost:
-            ledger.note("orphan-tool-result", place, lost)
+            ledger.note("orphan-tool-result", places[id(step)], lost)
             step.tool_results = kept
 
 

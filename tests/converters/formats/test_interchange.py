@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -25,6 +25,9 @@ from converters.turns import sanitize_usage
 from converters.types import Context, Options
 from tests.paths import VECTORS, needs_shared
 from tests.sinks import written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW = 1786000000000
 REJECTED = {
@@ -130,7 +133,7 @@ def test_generic_documents(case: dict[str, Any]) -> None:
     for turn in wanted["turns"]:
         for step in turn["steps"]:
             for call in step["toolCalls"]:
-                # The reference lets the type of a derived block leak into the call (5.1: it has none).
+                # The reference leaks the type of a derived block; by 5.1 a call has none.
                 call.pop("type", None)
     assert got["turns"] == wanted["turns"]
     assert got["meta"] == wanted["meta"]
@@ -155,7 +158,7 @@ def test_marker_window_counts_utf16_units() -> None:
     assert marker_of("\U0001f600" * (inside // 2 + 1) + mark) is None
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "parse-time-ms": lambda v: (t := parse_time(v)) and t.ms,
     "image-name": image_name,
     "image-media-type": media_type,

@@ -1,0 +1,174 @@
+"""From a named source to sessions: opening, detection and the readers put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from converters import detection, opening, registry
+from converters.detection import NoMatch
+from converters.errors import BadInput, DcbError, UsageError
+from converters.ledger import Ledger, Report, merge
+from converters.opening import Skipped
+from converters.types import Context, Input, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from converters.ir import Session
+    from converters.types import Format, Head
+
+__all__ = ["COMPANION", "Reading", "Skipped", "Unit", "read_unit", "units"]
+
+COMPANION = "belongs to another input"
+
+
+class Unit(NamedTuple):
+    """One input and the format that reads it."""
+
+    input: Input
+    format: Format
+
+
+def units(
+    source: str | Path,
+    *,
+    from_: str | None = None,
+    **how: Any,
+) -> Iterator[Unit | Skipped | DcbError]:
+    """Give what a named source holds: inputs with their formats, in sorted order.
+
+    Problems come as values, so that one bad entry of a folder or archive stops
+    nothing. ``from_`` forces a format (or the best member of a group). A file that is a
+    declared companion of another input is left out, named. ``how`` goes to
+    :func:`converters.opening.open_inputs`.
+    """
+    formats = None if from_ is None else registry.lookup(from_)
+    found = [
+        entry if isinstance(entry, DcbError | Skipped) else _recognise(entry, formats)
+        for entry in opening.open_inputs(source, is_unit=_unit_of(formats), **how)
+    ]
+    owned: set[str] = set()
+    if len(found) > 1:
+        for entry in found:
+            if isinstance(entry, Unit):
+                owned |= _companions(entry)
+    for entry in found:
+        name = entry.input.name if isinstance(entry, Unit) else None
+        yield Skipped(name, COMPANION) if name is not None and name in owned else entry
+
+
+def _companions(unit: Unit) -> set[str]:
+    own = unit.input.name
+    return {
+        file.name
+        for pattern in unit.format.companions
+        for file in unit.input.files(pattern)
+        if file.name != own
+    }
+
+
+def _unit_of(formats: Iterable[Format] | None) -> Callable[[Head], bool]:
+    if formats is None:
+        return detection.is_unit
+    kept = tuple(formats)
+    return lambda head: bool(detection.rank(head, kept))
+
+
+def _recognise(found: Input, formats: tuple[Format, ...] | None) -> Unit | Skipped | DcbError:
+    """Find the format; inside a folder or archive what no format claims is only named."""
+    try:
+        if formats is not None and len(formats) == 1:
+            return Unit(found, _readable(formats[0]))
+        return Unit(found, detection.pick(found.head, formats).format)
+    except NoMatch as error:
+        return Skipped(found.name, error.message) if found.nested else error
+    except DcbError as error:
+        return error
+
+
+def _readable(record: Format) -> Format:
+    if record.read is None:
+        raise UsageError(f"dcb does not read {record.id!r}")
+    return record
+
+
+def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
+    """Give the sessions of one input and count them in the ledger.
+
+    An input without a session raises :class:`BadInput`, or is counted as
+    ``empty-session`` when it came out of a folder or archive.
+    """
+    ledger = ctx.ledger
+    ledger.source = ledger.source or unit.input.name
+    assert unit.format.read is not None  # noqa: S101 - only readable formats become units
+    for session in unit.format.read(unit.input, ctx):
+        ledger.sessions += 1
+        yield session
+    if unit.input.torn is not None:
+        ledger.note("truncated-input", unit.input.torn)
+    if not ledger.sessions:
+        if not unit.input.nested:
+            raise BadInput(f"no session in it (read as {unit.format.id})", path=unit.input.name)
+        ledger.note("empty-session", unit.input.name)
+
+
+class Reading:
+    """Iterates over the sessions of a source; then :attr:`report` and :attr:`problems`.
+
+    A source that is one file raises its problem. In a folder or archive a bad
+    entry is collected in ``problems`` and the rest is read.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        from_: str | None = None,
+        options: Options | None = None,
+        **how: Any,
+    ) -> None:
+        self.problems: list[DcbError] = []
+        self.skipped: list[Skipped] = []
+        self._source = source
+        self._from = from_
+        self._options = options or Options()
+        self._how = how
+        self._reports: list[Report] = []
+
+    def __iter__(self) -> Iterator[Session]:
+        """Give the sessions one by one."""
+        self.problems.clear()
+        self.skipped.clear()
+        self._reports.clear()
+        for unit in units(self._source, from_=self._from, **self._how):
+            if isinstance(unit, Skipped):
+                self.skipped.append(unit)
+            elif isinstance(unit, DcbError):
+                self._problem(unit, nested=unit.path != str(self._source))
+            else:
+                yield from self._read(unit)
+
+    def _read(self, unit: Unit) -> Iterator[Session]:
+        ledger = Ledger(unit.input.name)
+        try:
+            yield from read_unit(unit, Context(ledger, self._options))
+        except DcbError as error:
+            self._problem(error, nested=unit.input.nested)
+        finally:
+            self._reports.append(ledger.report())
+
+    def _problem(self, error: DcbError, *, nested: bool) -> None:
+        if not nested:
+            raise error
+        self.problems.append(error)
+
+    @property
+    def reports(self) -> list[Report]:
+        """The account of each input read so far."""
+        return list(self._reports)
+
+    @property
+    def report(self) -> Report:
+        """The account of everything read so far."""
+        return merge(self._reports, str(self._source))

@@ -1,0 +1,219 @@
+"""Many inputs into many outputs: naming, one input at a time, several processes.
+
+A worker process converts whole inputs and leaves its outputs under temporary names;
+the parent gives them their names in input order, so that ``--jobs`` changes nothing
+but the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from converters import registry
+from converters.errors import DcbError, OutputError
+from converters.ledger import Ledger, Report
+from converters.reading import Unit, read_unit
+from converters.turns import title_of
+from converters.types import Context, Format, Options
+from dcb import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from converters.ir import Session
+
+__all__ = [
+    "Job",
+    "Made",
+    "Names",
+    "Outcome",
+    "convert_unit",
+    "discard",
+    "guard",
+    "peek",
+    "run",
+    "spool",
+    "write_one",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is the same for every input of a run. ``folder`` holds the outputs."""
+
+    to: str
+    folder: Path
+    options: Options = field(default_factory=Options)
+    to_options: dict[str, Any] = field(default_factory=dict)
+    itemize: bool = True
+    now_ms: int = 0
+
+
+@dataclass(slots=True)
+class Made:
+    """One output that waits for its name: a temporary file and its companions."""
+
+    temporary: Path
+    stem: str
+    session: str
+    title: str | None
+    beside: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one input."""
+
+    source: str
+    format: str
+    report: Report
+    made: list[Made] = field(default_factory=list)
+    error: DcbError | None = None
+
+
+class _Sink:
+    """A staged file with its companions."""
+
+    def __init__(self, stream: BinaryIO, made: Made) -> None:
+        self.write = stream.write
+        self._made = made
+
+    def beside(self, name: str, data: bytes) -> None:
+        self._made.beside.append((files.safe_name(name), data))
+
+
+def convert_unit(unit: Unit, job: Job) -> Outcome:
+    """Convert one input into temporary files, one per session; errors come as a value.
+
+    An input that fails leaves no output, not even of its whole sessions.
+    """
+    target = registry.target(job.to)
+    ledger = Ledger(unit.input.name, itemize=job.itemize)
+    outcome = Outcome(unit.input.name, unit.format.id, Report(unit.input.name))
+    reading = Context(ledger, job.options, job.now_ms)
+    writing = Context(ledger, Options(format=job.to_options, tz=job.options.tz), job.now_ms)
+    try:
+        for session in read_unit(unit, reading):
+            outcome.made.append(write_one(session, target, job, writing))
+    except DcbError as error:
+        outcome.error = error
+        discard(outcome.made)
+        outcome.made = []
+    except BaseException:
+        discard(outcome.made)
+        raise
+    outcome.report = ledger.report()
+    return outcome
+
+
+def write_one(session: Session, target: Format, job: Job, ctx: Context) -> Made:
+    """Write one session under a temporary name in the folder of the job."""
+    title = title_of(session.turns, session.title)
+    stem = files.session_name(title, session.meta.id)
+    made = Made(job.folder / stem, stem, session.meta.id, title)
+    with files.staged(made.temporary) as (stream, temporary):
+        assert target.write is not None  # noqa: S101 - target() gives writers only
+        target.write(iter((session,)), _Sink(stream, made), ctx)
+        files.finish(stream)
+        # Another name, so that leaving the block does not remove the finished file.
+        made.temporary = temporary.with_suffix(".part")
+        temporary.rename(made.temporary)
+    return made
+
+
+def discard(made: Iterable[Made]) -> None:
+    """Remove outputs that got no name."""
+    for one in made:
+        with contextlib.suppress(OSError):
+            one.temporary.unlink()
+
+
+class Names:
+    """Gives outputs their names in one folder; two sessions never share one."""
+
+    def __init__(self, folder: Path, suffix: str, *, force: bool, sources: Iterable[Path]) -> None:
+        self._folder = folder
+        self._suffix = suffix
+        self._force = force
+        self._sources = tuple(sources)
+        self._taken: set[str] = set()
+
+    def place(self, made: Made) -> Path:
+        """Rename a finished output; raises :class:`OutputError` when its name is taken on disk."""
+        target = self._free(made.stem)
+        try:
+            guard(target, self._sources)
+            files.place(made.temporary, target, force=self._force)
+        finally:
+            discard([made])
+        for name, data in made.beside:
+            files.write_whole(target.with_name(f"{target.stem}.{name}"), data, force=self._force)
+        return target
+
+    def _free(self, stem: str) -> Path:
+        number = 1
+        while True:
+            name = stem if number == 1 else f"{stem}-{number}"
+            if name.casefold() not in self._taken:
+                self._taken.add(name.casefold())
+                return self._folder / f"{name}{self._suffix}"
+            number += 1
+
+
+def guard(target: Path, sources: Iterable[Path]) -> None:
+    """Refuse an output that is one of the inputs."""
+    for source in sources:
+        if files.same_file(target, source):
+            raise OutputError(
+                "the output is an input", path=str(target), hint="choose another name with -o"
+            )
+
+
+def run(
+    units: Iterable[Unit], job: Job, *, jobs: int = 1, executor: Executor | None = None
+) -> Iterator[Outcome]:
+    """Convert inputs, ``jobs`` at a time, and give the outcomes in input order.
+
+    With an ``executor`` (anything with ``submit``, such as dask's) the work goes there.
+    """
+    if jobs <= 1 and executor is None:
+        for unit in units:
+            yield convert_unit(unit, job)
+        return
+    with contextlib.ExitStack() as stack:
+        if executor is None:
+            executor = stack.enter_context(ProcessPoolExecutor(jobs))
+        yield from _ordered(executor, units, job, ahead=4 * max(jobs, 2))
+
+
+def _ordered(
+    executor: Executor, units: Iterable[Unit], job: Job, *, ahead: int
+) -> Iterator[Outcome]:
+    """Keep a bounded number of inputs under way and give outcomes in order."""
+    todo = iter(units)
+    waiting = [executor.submit(convert_unit, unit, job) for unit in islice(todo, ahead)]
+    while waiting:
+        outcome = waiting.pop(0).result()
+        waiting += [executor.submit(convert_unit, unit, job) for unit in islice(todo, 1)]
+        yield outcome
+
+
+def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
+    """Hold an output back until it is whole, then copy it to ``out``."""
+    with tempfile.SpooledTemporaryFile(64 << 20) as held:
+        write(held)  # type: ignore[arg-type]
+        held.seek(0)
+        while piece := held.read(1 << 20):
+            out.write(piece)
+
+
+def peek(sessions: Iterator[Session]) -> tuple[bool, Iterator[Session]]:
+    """Say whether there is more than one session, and give them all again."""
+    first = list(islice(sessions, 2))
+    return len(first) > 1, chain(first, sessions)

@@ -1,0 +1,139 @@
+"""What all commands share: messages, errors, exit codes, safe text, outputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import orjson
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from converters.errors import DcbError
+    from converters.ledger import Report
+
+__all__ = [
+    "catch_signals",
+    "close_stdout",
+    "disable_plugins",
+    "emit",
+    "error_record",
+    "print_error",
+    "printable",
+    "say",
+    "summarize",
+    "terminal",
+]
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Give text for a terminal: control, bidi and zero-width characters as visible escapes.
+
+    ``lines`` keeps line breaks and tabs.
+    """
+    shown = _UNSAFE.sub(lambda m: m[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return shown if lines else shown.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def say(text: str) -> None:
+    """Print a message for a person to stderr, made safe."""
+    print(_fit(printable(text, lines=True), sys.stderr), file=sys.stderr)
+
+
+def put(text: str) -> None:
+    """Print a line of results to stdout, made safe."""
+    print(_fit(printable(text, lines=True), sys.stdout))
+
+
+def _fit(text: str, stream: Any) -> str:
+    """Replace what the encoding of the stream does not have."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def emit(value: Any) -> None:
+    """Print one JSON object on a line of stdout, for machines."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(orjson.dumps(value, default=_plain, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+
+
+def _plain(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+def error_record(error: DcbError) -> dict[str, Any]:
+    """Give an error as the object that ``--json`` prints."""
+    return {
+        "error": error.message,
+        "code": error.code,
+        "path": _valid(error.path),
+        "position": error.position,
+        "hint": error.hint,
+    }
+
+
+def _valid(text: str | None) -> str | None:
+    """Make a file name that is not UTF-8 fit for JSON."""
+    return None if text is None else os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def print_error(error: DcbError) -> None:
+    """Print ``error: FILE:POSITION: what`` and the hint to stderr."""
+    say(f"error: {printable(str(error))}")
+    if error.hint:
+        say(f"hint: {error.hint}")
+
+
+def summarize(report: Report) -> str:
+    """Give a report in one line."""
+    r = report.records
+    parts = [f"{report.sessions} session{'s' * (report.sessions != 1)}"]
+    if r.total:
+        parts.append(f"{r.total} records: {r.mapped} mapped, {r.aside} aside, {r.skipped} skipped")
+    if report.entries:
+        parts.append(", ".join(f"{entry.rule} {entry.count}" for entry in report.entries))
+    return "; ".join(parts)
+
+
+def terminal() -> bool:
+    """Whether stderr is a terminal that may show progress."""
+    return sys.stderr.isatty()
+
+
+def color() -> bool:
+    """Whether stdout may carry colour."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def disable_plugins() -> None:
+    """Leave format plugins out of this run."""
+    from converters import registry
+
+    registry.use_plugins(enabled=False)
+
+
+def catch_signals() -> None:
+    """Turn SIGTERM into an orderly exit with code 143, so that no temporary file stays."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(signum: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + signum)
+
+
+def close_stdout() -> None:
+    """Give up on a closed pipe without a second complaint at exit."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

@@ -1,0 +1,257 @@
+"""``dcb convert``: transcripts into another format."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from converters import registry
+from converters.errors import DcbError, OutputError, UsageError
+from converters.ledger import Ledger, Report, RunReport, merge
+from converters.reading import COMPANION, Skipped, Unit, read_unit
+from converters.types import Context
+from converters.writing import check_options
+from dcb import batch, files
+from dcb.cli import _run
+from dcb.cli._inputs import (
+    BranchOption,
+    FromOption,
+    InputsArgument,
+    JsonOption,
+    StrictOption,
+    SubagentsOption,
+    TzOption,
+    collect,
+    local_paths,
+    read_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Session
+    from converters.types import Format
+
+app = typer.Typer()
+
+
+class _Run:
+    """The state of one run: what was done, what failed, what to print."""
+
+    def __init__(self, *, json: bool, itemize: bool) -> None:
+        self.json = json
+        self.itemize = itemize
+        self.reports: list[Report] = []
+        self.failed = 0
+        self.made = 0
+
+    def fail(self, error: DcbError) -> None:
+        self.failed += 1
+        _run.print_error(error)
+        if self.json:
+            _run.emit(_run.error_record(error))
+
+    def skip(self, entry: Skipped) -> None:
+        if entry.reason != COMPANION:
+            _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
+
+    def done(self, source: str, session: str, title: str | None, target: Path | None) -> None:
+        self.made += 1
+        if self.json and target is not None:
+            record = {"source": source, "session": session, "title": title, "output": str(target)}
+            _run.emit(record)
+
+    @property
+    def total(self) -> Report:
+        return merge(self.reports)
+
+
+@app.command(epilog="Example: dcb convert session.jsonl --to openai-chat -o out.jsonl")
+def convert(
+    inputs: InputsArgument,
+    *,
+    to: Annotated[str, typer.Option("--to", "-t", help="Format to write; see `dcb formats`.")],
+    from_: FromOption = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE|DIR|-", help="Where to write.")
+    ] = "-",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="NAME=VALUE", help="Option of the target format."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write the account of the run as JSON.")
+    ] = None,
+    strict: StrictOption = False,
+    subagents: SubagentsOption = "include",
+    branch: BranchOption = "active",
+    tz: TzOption = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Convert transcripts (files, folders, archives, - for stdin) into another format.
+
+    One session goes to -o FILE or to stdout; several go into the folder -o DIR, or into
+    one file where the format holds many. What was lost or changed is summed up on stderr.
+    """
+    target = registry.target(to)
+    given = check_options(target, _pairs(option or []))
+    options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
+    if report is not None and report.exists() and not force:
+        raise OutputError("the file exists", path=str(report), hint="overwrite with --force")
+    run = _Run(json=json, itemize=report is not None or json or strict)
+    sources = local_paths(inputs)
+    found = collect(inputs, from_=from_, on_error=run.fail, on_skip=run.skip)
+    job = batch.Job(
+        to=target.id, folder=Path(output), options=options, to_options=given, itemize=run.itemize
+    )
+    plan = _Plan(output, target, sources, job, force=force, jobs=jobs)
+    plan.carry_out(found, run)
+    _finish(run, report, force=force, strict=strict)
+
+
+def _pairs(options: list[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (text.partition("=") for text in options)}
+
+
+def _finish(run: _Run, report: Path | None, *, force: bool, strict: bool) -> None:
+    total = run.total
+    if report is not None:
+        import msgspec
+
+        data = msgspec.json.format(msgspec.json.encode(RunReport(run.reports, total)), indent=2)
+        files.write_whole(report, data + b"\n", force=force)
+    if run.json:
+        _run.emit({"report": total, "failed": run.failed})
+    if run.reports and (total.entries or run.made > 1 or run.failed):
+        _run.say(_run.summarize(total))
+    if run.failed or not run.made:
+        if not run.failed and not run.made:
+            _run.say("error: no session found")
+        raise typer.Exit(1)
+    if strict and total.degraded:
+        raise typer.Exit(3)
+
+
+class _Plan:
+    """Where the outputs go, and so how the run proceeds."""
+
+    def __init__(
+        self,
+        output: str,
+        target: Format,
+        sources: list[Path],
+        job: batch.Job,
+        *,
+        force: bool,
+        jobs: int,
+    ) -> None:
+        self.output = output
+        self.target = target
+        self.sources = sources
+        self.job = job
+        self.force = force
+        self.jobs = jobs
+
+    def carry_out(self, units: Iterator[Unit], run: _Run) -> None:
+        """Convert everything to where ``-o`` points."""
+        path = Path(self.output)
+        if self.output == "-":
+            self._to_stdout(units, run)
+        elif path.is_dir() or self.output.endswith(("/", "\\")):
+            self._to_folder(units, run)
+        else:
+            self._to_file(units, run, path)
+
+    def _sessions(self, units: Iterator[Unit], run: _Run, writing: Context) -> Iterator[Session]:
+        """Give all sessions in one stream; each input has its own account."""
+        for unit in units:
+            ledger = Ledger(unit.input.name, itemize=run.itemize)
+            writing.ledger = ledger
+            try:
+                for session in read_unit(unit, Context(ledger, self.job.options)):
+                    run.done(unit.input.name, session.meta.id, session.title, None)
+                    yield session
+            except DcbError as error:
+                run.fail(error)
+            run.reports.append(ledger.report())
+
+    def _write(self, sessions: Iterator[Session], sink: Any, writing: Context) -> None:
+        assert self.target.write is not None  # noqa: S101 - target() gives writers only
+        self.target.write(sessions, sink, writing)
+
+    def _context(self) -> Context:
+        from converters.types import Options
+
+        return Context(Ledger(), Options(format=self.job.to_options, tz=self.job.options.tz))
+
+    def _to_stdout(self, units: Iterator[Unit], run: _Run) -> None:
+        writing = self._context()
+        several, sessions = batch.peek(self._sessions(units, run, writing))
+        if several and not self.target.many and self.target.id != "interchange":
+            raise UsageError(
+                f"several sessions, and a {self.target.id} output holds one",
+                hint="give a folder with -o DIR",
+            )
+        batch.spool(lambda held: self._write(sessions, _Stream(held), writing), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+    def _to_file(self, units: Iterator[Unit], run: _Run, path: Path) -> None:
+        writing = self._context()
+        several, sessions = batch.peek(self._sessions(units, run, writing))
+        if several and not (self.target.many and path.suffix):
+            self._named(sessions, writing)
+            return
+        batch.guard(path, self.sources)
+        if not run.made:
+            return
+        with files.output(path, force=self.force) as stream:
+            sink = _Stream(stream)
+            self._write(sessions, sink, writing)
+        for name, data in sink.files:
+            files.write_whole(path.with_name(f"{path.stem}.{name}"), data, force=self.force)
+
+    def _named(self, sessions: Iterator[Session], writing: Context) -> None:
+        """Write each session of one stream into its own file of the folder."""
+        names = self._names()
+        for session in sessions:
+            made = batch.write_one(session, self.target, self.job, writing)
+            names.place(made)
+
+    def _names(self) -> batch.Names:
+        try:
+            self.job.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"cannot make the folder: {error.strerror}", path=str(self.job.folder)
+            ) from error
+        return batch.Names(
+            self.job.folder, self.target.suffix, force=self.force, sources=self.sources
+        )
+
+    def _to_folder(self, units: Iterator[Unit], run: _Run) -> None:
+        names = self._names()
+        for outcome in batch.run(units, self.job, jobs=self.jobs):
+            if outcome.error is not None:
+                run.fail(outcome.error)
+            run.reports.append(outcome.report)
+            for made in outcome.made:
+                try:
+                    run.done(outcome.source, made.session, made.title, names.place(made))
+                except DcbError as error:
+                    run.fail(error)
+
+
+class _Stream:
+    """A stream as a sink; companions wait until the main file is whole."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.write = stream.write
+        self.files: list[tuple[str, bytes]] = []
+
+    def beside(self, name: str, data: bytes) -> None:
+        self.files.append((files.safe_name(name), data))

@@ -1,0 +1,96 @@
+"""Golden cases: found by folder, read like a user's files, outputs kept beside the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from syrupy.data import SnapshotCollections
+from syrupy.extensions.single_file import SingleFileSnapshotExtension
+
+from converters.errors import DcbError
+from converters.ledger import Ledger, Report
+from converters.reading import Unit, read_unit, units
+from converters.types import Context, Options
+from tests.paths import GOLDEN
+
+if TYPE_CHECKING:
+    from converters.ir import Session
+
+
+class Case(NamedTuple):
+    """One golden case: ``golden/<format>/<name>/input.*`` or a folder ``input``."""
+
+    format: str
+    name: str
+    source: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.source.parent
+
+
+class Read(NamedTuple):
+    """What a case gives: its sessions, the account of each input, the error if it fails."""
+
+    units: list[Unit]
+    sessions: list[Session]
+    reports: list[Report]
+    error: DcbError | None
+
+
+def cases(*formats: str) -> list[Case]:
+    found = []
+    for source in sorted(GOLDEN.glob("*/*/input*")):
+        kind = source.parent.parent.name
+        if not formats or kind in formats:
+            found.append(Case(kind, source.parent.name, source))
+    return found
+
+
+def case_id(case: Case) -> str:
+    return f"{case.format}-{case.name}"
+
+
+def read_source(source: Path, options: Options | None = None, from_: str | None = None) -> Read:
+    """Read every input of a source; places in reports are relative to its folder."""
+    read = Read([], [], [], None)
+    error: DcbError | None = None
+    for unit in units(source, from_=from_):
+        if isinstance(unit, DcbError):
+            error = unit
+        elif isinstance(unit, Unit):
+            read.units.append(unit)
+            name = unit.input.name.removeprefix(f"{source.parent}/")
+            ledger = Ledger(name)
+            try:
+                read.sessions.extend(read_unit(unit, Context(ledger, options or Options())))
+            except DcbError as caught:
+                error = caught
+            read.reports.append(ledger.report())
+    return read._replace(error=error)
+
+
+def pretty(value: Any) -> bytes:
+    """Give indented JSON of Structs, one member a line, for review."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+class GoldenExtension(SingleFileSnapshotExtension):
+    """Keeps each output as a file of the case's folder; never deletes anything there."""
+
+    @classmethod
+    def get_location(cls, *, test_location: Any, index: Any) -> str:
+        return str(test_location.item.callspec.params["case"].folder / str(index))
+
+    @classmethod
+    def dirname(cls, *, test_location: Any) -> str:
+        return str(test_location.item.callspec.params["case"].folder)
+
+    @classmethod
+    def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:
+        return cls.dirname(test_location=test_location) == str(Path(snapshot_location).parent)
+
+    def discover_snapshots(self, **_: Any) -> SnapshotCollections:
+        return SnapshotCollections()
