@@ -137,6 +137,10 @@ _OWN = (
     ("malformed-call", "toolResults", _SKIP, "entry of toolCalls without id or name"),
     ("malformed-result", "toolResults", _SKIP, "entry of toolResults without toolCallId"),
     ("malformed-member", None, _SKIP, "member of another type than the format says"),
+    # block documents
+    ("draft-open", None, _TEXT, "answer that was still being streamed"),
+    ("header-conflict", None, _LOSSLESS, "block header and what stands beside it disagree"),
+    ("fence-ambiguous", "toolResults", _TEXT, "tool fence whose end is not certain"),
     # writing
     ("reasoning-dropped", "reasoning", _SKIP, "the target has no place for reasoning"),
     ("tool-call-dropped", "toolResults", _SKIP, "the target has no place for tool calls"),
@@ -149,6 +153,7 @@ _OWN = (
     ("time-dropped", "timestamps", _SKIP, "the target has no place for times"),
     ("time-rounded", "timestamps", _TEXT, "the target holds times in a coarser unit"),
     ("usage-dropped", "usage", _SKIP, "the target has no place for usage"),
+    ("usage-reduced", "usage", _TEXT, "token buckets that the target has no place for"),
     ("model-dropped", None, _SKIP, "the target has no place for the model of a step"),
     ("cwd-dropped", "cwd", _SKIP, "the target has no place for the working directory"),
     ("title-dropped", None, _SKIP, "the target has no place for the title"),
