@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+import orjson
+
 __all__ = ["js_dumps", "js_number"]
 
 _ESCAPE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
@@ -54,6 +56,11 @@ def js_number(value: float) -> str:
 
 
 def _string(text: str) -> str:
+    try:
+        # Escapes as JavaScript does; refuses lone surrogates.
+        return orjson.dumps(text).decode()
+    except TypeError:
+        pass
     return '"' + _ESCAPE.sub(_escape, text) + '"' if _ESCAPE.search(text) else f'"{text}"'
 
 

@@ -69,14 +69,14 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
 
 
 def _store(source: Input) -> Find:
-    """Give a look-up in the attachment store: of the home above the log, or beside the log."""
+    """Give a look-up in the attachment store: of the home above the log, or files beside it."""
 
     def find(attachment_id: str) -> bytes | None:
         digest = object_hash(attachment_id)
         if digest is None:
             return None
         path = object_path(digest)
-        for pattern in (f"../../../{path}", path):
+        for pattern in (f"../../../{path}", path, f"{{stem}}.*{digest}*"):
             for found in source.files(pattern):
                 return found.read()
         return None
