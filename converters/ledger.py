@@ -169,6 +169,26 @@ _OWN = (
     ("step-merged", None, _TEXT, "step joined to the one before, the target has no border there"),
     ("turn-merged", None, _TEXT, "turn without a prompt, joined to the one before"),
     ("prompt-missing", None, _TEXT, "turn without a prompt; the target got an empty one"),
+    # condensed conversations (biscuit): what the tool itself or the sieve left out
+    ("biscuit-question-flattened", None, _TEXT, "line breaks of a question became blanks"),
+    ("biscuit-answer-flattened", None, _TEXT, "white space and code layout of an answer are gone"),
+    ("biscuit-attachment-dropped", "attachments", _SKIP, "attached file or picture of a question"),
+    ("biscuit-guide-dropped", None, _SKIP, "guide or restart message without a line of its own"),
+    ("biscuit-tool-args-reduced", "toolResults", _SKIP, "all arguments of a call but one"),
+    ("biscuit-tool-args-truncated", "toolResults", _SKIP, "end or middle of a long argument"),
+    ("biscuit-tool-result-missing", "toolResults", _TEXT, "output became a summary"),
+    ("biscuit-box-capped", "toolResults", _SKIP, "middle of an output over 4096 units"),
+    ("biscuit-box-stripped", "toolResults", _SKIP, "kept output removed to save tokens"),
+    ("biscuit-box-damaged", "toolResults", _TEXT, "kept output without an end mark"),
+    ("biscuit-reasoning-missing", "reasoning", _SKIP, "a dump holds no reasoning"),
+    ("biscuit-ids-missing", "toolResults", _TEXT, "a dump holds no call ids"),
+    ("biscuit-status-unreliable", "toolResults", _TEXT, "outcome of a call is not certain"),
+    ("biscuit-time-coarse", "timestamps", _TEXT, "one time per floor, in seconds, zone declared"),
+    ("biscuit-floor-missing", None, _SKIP, "floor number that does not occur"),
+    ("biscuit-actions-filtered", "toolResults", _SKIP, "only edits were kept of the actions"),
+    ("biscuit-usage-missing", "usage", _SKIP, "a dump holds no model, cost or tokens"),
+    ("biscuit-rules-missing", None, _SKIP, "a dump holds no system prompt or project rules"),
+    ("biscuit-path-shortened", None, _SKIP, "the project folder is cut off paths"),
 )
 
 RULES: dict[str, Rule] = {rule.id: rule for rule in INTERCHANGE_RULES} | {
