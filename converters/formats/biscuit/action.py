@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from converters.formats.biscuit.model import Action, Count, Diff, Lines, Sha
@@ -40,7 +41,7 @@ def actions_of(text: str, number: int) -> tuple[list[Action], bool]:
         return [_part(tools[0], number, rest)], True
     parts = _split(tools, rest)
     if parts is None:
-        first = Action(tools[0], number, rest or None)
+        first = Action(tools[0], number, rest or None, raw=True)
         return [first, *(Action(tool, number) for tool in tools[1:])], False
     return [_part(tool, number, part) for tool, part in zip(tools, parts, strict=True)], True
 
@@ -106,7 +107,7 @@ def _split(tools: list[str], text: str) -> list[str] | None:
     if chosen is None:
         return None
     edges = [0, *chosen]
-    return [", ".join(pieces[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    return [", ".join(pieces[a:b]) for a, b in pairwise(edges)]
 
 
 def _only_cut(tools: list[str], pieces: list[str]) -> list[int] | None:
@@ -123,7 +124,12 @@ def _only_cut(tools: list[str], pieces: list[str]) -> list[int] | None:
         nxt, total = [0] * (size + 1), 0
         for end in range(1, size + 1):
             total = min(2, total + ways[end - 1])
-            if total and end <= size - left and (left or end == size) and _may_end(tool, pieces[end - 1]):
+            if (
+                total
+                and end <= size - left
+                and (left or end == size)
+                and _may_end(tool, pieces[end - 1])
+            ):
                 nxt[end] = total
         ways = nxt
         table.append(ways)

@@ -125,8 +125,8 @@ def _tail(lines: list[str], found: AllTxt) -> int:
             for line in lines[number + 1 :]:
                 stats = _STATS.fullmatch(line.rstrip())
                 if stats:
-                    ms = [int(stats[i]) for i in (1, 2, 3)]
-                    found.stats = Stats(*ms, stats[4])
+                    network, model, tool = (int(stats[i]) for i in (1, 2, 3))
+                    found.stats = Stats(network, model, tool, stats[4])
             end = number
             break
     if found.stats is None:

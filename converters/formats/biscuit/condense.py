@@ -17,7 +17,7 @@ from converters.text import JS_SPACE, units
 __all__ = ["Entry", "edit_only", "estimate_tokens", "join", "split", "split_as_source", "strip"]
 
 _KEPT: Final = ("Q:", "A:", "=== F", "[S]", *(f"{MARK}{tool}]" for tool in WRITING))
-_SOURCE_CUT: Final = re.compile(r"^=== F(\d{1,15}) ", re.M | re.ASCII)
+_SOURCE_CUT: Final = re.compile(r"^=== F(\d{1,15}) ", re.MULTILINE | re.ASCII)
 
 
 class Entry(NamedTuple):

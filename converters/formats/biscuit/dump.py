@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Cut", "box_lines", "parse"]
 
 _ERROR: Final = re.compile(r"\[ERR\](?: \[(\d\d:\d\d)\])? ?", re.ASCII)
-_TRUNCATED: Final = re.compile(r"^…\[(?:trunc (\d{1,15}) chars|截断 (\d{1,15}) chars)\]…\r?$", re.M)
+_TRUNCATED: Final = re.compile(r"^…\[(?:trunc|截断) (\d{1,15}) chars\]…\r?$", re.MULTILINE)
 _GUTTER: Final = "  │ "
 _MISSING: Final = 10_000
 
@@ -345,6 +345,6 @@ def _attach(action: Action, box: Box, size: int) -> None:
         box.length_matches = fits(size, action.chars)
     found = _TRUNCATED.search(box.body)
     if found:
-        lost = int(found[1] or found[2])
+        lost = int(found[1])
         if action.chars is None or action.chars > lost:
             box.truncated_chars = lost

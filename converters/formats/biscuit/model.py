@@ -69,7 +69,8 @@ class Action(msgspec.Struct):
     """One tool call. ``line`` is the number of its action line within the floor, from 0.
 
     ``args_text`` is the display without marks, ``None`` where the source had none
-    (``literal_null``: it wrote the word ``null``);
+    (``literal_null``: it wrote the word ``null``); ``raw``: the parts of the line could
+    not be told apart, this is all of it;
     ``chars`` is the full output length in UTF-16 units.
     """
 
@@ -78,6 +79,7 @@ class Action(msgspec.Struct):
     args_text: str | None = None
     args_truncated: bool = False
     literal_null: bool = False
+    raw: bool = False
     summary: str | None = None
     ok: bool | None = None
     exit_code: int | None = None

@@ -241,9 +241,7 @@ _SUMMARIES: Final[dict[str, Callable[[str], str]]] = {
     "timeline_versions": lambda text: _found(
         r"(?<!\d)(\d{1,15}) versions?", text, r"\1 versions", _chars
     ),
-    "diff_versions": lambda text: _found(
-        r"\+N=(\d{1,15}) -M=(\d{1,15})", text, r"+\1/-\2", _chars
-    ),
+    "diff_versions": lambda text: _found(r"\+N=(\d{1,15}) -M=(\d{1,15})", text, r"+\1/-\2", _chars),
     "run_command": _command,
 }
 
@@ -273,9 +271,7 @@ _FORMS: Final = {
     "diff_versions": r"\+(?P<added>\d{1,15})/-(?P<removed>\d{1,15})|" + _LENGTH,
     "run_command": r"✗ exit (?:(?P<exit>-?\d{1,15})|\?)|" + _LENGTH,
 }
-_PATTERNS: Final = {
-    tool: re.compile(_FORMS.get(tool, _LENGTH), re.ASCII) for tool in sorted(KNOWN)
-}
+_PATTERNS: Final = {tool: re.compile(_FORMS.get(tool, _LENGTH), re.ASCII) for tool in sorted(KNOWN)}
 
 
 class Ending(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -14,10 +14,12 @@ from converters.formats.biscuit.alltxt import parse_alltxt
 from converters.formats.biscuit.condense import edit_only, join, split, split_as_source, strip
 from converters.formats.biscuit.ctx import build_ctx, parse_ctx, rebuild
 from converters.formats.biscuit.dump import parse
-from converters.formats.biscuit.model import Dump
 from converters.formats.biscuit.sieve import sieve
 from converters.text import units
 from tests.paths import VECTORS, needs_shared
+
+if TYPE_CHECKING:
+    from converters.formats.biscuit.model import Dump
 
 pytestmark = needs_shared
 FOLDER = VECTORS / "biscuit"
@@ -42,7 +44,7 @@ def projected(dump: Dump) -> dict[str, Any]:
         del floor["line"]
         floor["question"] = floor["questions"][0] if floor["questions"] else None
         for action in floor["actions"]:
-            del action["line"], action["literal_null"]
+            del action["line"], action["literal_null"], action["raw"]
             action["shas"] = [{"kind": kind, "value": sha} for kind, sha in action["shas"]]
             first = action["shas"][0] if action["shas"] else {"kind": None, "value": None}
             action["sha"], action["sha_kind"] = first["value"], first["kind"]
@@ -127,9 +129,8 @@ def test_ctx_is_written_as_the_tool_does(case: str) -> None:
 
 def sieved(case: str, *, escaped: bool = False) -> str:
     messages = json_of(case, "conversation.json")
-    times = {
-        int(n): time for n, time in re.findall(r"^=== F(\d+)  (\S+ \S+) UTC", text_of(case), re.M)
-    }
+    headers = re.findall(r"^=== F(\d+)  (\S+ \S+) UTC", text_of(case), re.MULTILINE)
+    times = {int(n): time for n, time in headers}
     if case in REBUILT:
         return rebuild(messages, times, root="/proj").dump
     version = OLD.get(case, 16)
