@@ -74,15 +74,15 @@ NAMES: Final = (
     "layers",
 )
 _HEX: Final = re.compile("[0-9a-f]{64}")
-_LIKE_HEX: Final = re.compile("[0-9a-fA-F]{60,68}")
+_LIKE_HEX: Final = re.compile("[0-9a-fA-F]{60}")
 
 
 def dialect_of(lines: Iterable[HeaderLine]) -> Dialect:
     """Say which dialect a header is written in."""
     values = {line.name: line.value for line in lines}
-    schema = values.get("dcb_schema", "")
-    plugin = values.get("checksum", "").startswith("sha256:") and DIGEST not in values
-    if plugin or (schema and not schema.startswith('"') and "weight" in values):
+    if DIGEST in values or '"' in values.get("dcb_schema", ""):
+        return "published"
+    if values.get("checksum", "").startswith("sha256:") or "weight" in values:
         return "plugin" if "weight" in values else "plugin-0.1.0"
     return "published"
 
@@ -223,6 +223,8 @@ def strict_meta(lines: Sequence[HeaderLine], notes: list[Problem]) -> Meta:
             position=f"line {last['dcb_schema'].number}",
             hint="update dcb, or ask for the document in schema 1.0",
         )
+    if values.get("dcb_schema", schema) not in (schema, f'"{schema}"'):
+        bad("dcb_schema", "the quotes do not match")
     if schema != SCHEMA_VERSION:
         line = last["dcb_schema"].number
         notes.append(Problem("error", "schema-version", line, f"unknown version {schema[:60]!r}"))
@@ -286,7 +288,7 @@ def _error(code: str, line: HeaderLine, message: str) -> Problem:
 
 
 def _unknown(line: HeaderLine, notes: list[Problem]) -> None:
-    if _LIKE_HEX.fullmatch(line.value):
+    if _LIKE_HEX.search(line.raw):
         notes.append(_error("header-digest", line, f"looks like a damaged {DIGEST} line"))
     else:
         text = f"{line.name[:60]!r} is not a name of this format"

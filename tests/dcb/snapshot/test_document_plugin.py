@@ -64,9 +64,9 @@ def test_snapshot_files_are_written_byte_for_byte() -> None:
         if not path.stem.startswith("edge")
     }
     assert len(recorded) == 10
-    for name in recorded:
+    for name, data in recorded.items():
         case = next(c.values[0] for c in cases("serialize") if c.id == name)
-        assert serialize(to_snapshot(case["input"]), PLUGIN).encode() == recorded[name]
+        assert serialize(to_snapshot(case["input"]), PLUGIN).encode() == data
 
 
 @pytest.mark.parametrize("case", cases("checksum"))

@@ -1,5 +1,6 @@
 """The published profile: what is written reads back, what is read is judged."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from dcb.snapshot.document import (
 from dcb.snapshot.lexing import percent_decode, percent_encode, utf8
 from dcb.snapshot.model import Meta, Preference, Snapshot, SummarySection, VerbatimEntry
 from dcb.snapshot.profile import PLUGIN, PUBLISHED, profile_of
+from dcb.snapshot.tokens import estimate_snapshot
 from tests.dcb.snapshot.strategies import snapshots, texts
 from tests.dcb.snapshot.vectors import cases, to_snapshot
 from tests.paths import VECTORS, needs_shared
@@ -66,7 +68,7 @@ def test_what_is_written_reads_back_as_the_writer_says(snapshot: Snapshot) -> No
 
 @pytest.mark.property
 @given(snapshots)
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=1500, deadline=None)
 def test_what_is_written_reads_back_larger(snapshot: Snapshot) -> None:
     document = write(snapshot)
     assert read(document.text) == (document.snapshot, "published", ())
@@ -95,10 +97,8 @@ def test_percent_encoding_is_reversible(text: str, unsafe: str) -> None:
 @settings(max_examples=300)
 def test_reading_anything_gives_a_snapshot_or_a_clean_error(text: str) -> None:
     for profile in (PUBLISHED, PLUGIN):
-        try:
+        with contextlib.suppress(DcbError):
             read(text, profile)
-        except DcbError:
-            pass
     verdict(text)
 
 
@@ -115,10 +115,21 @@ def test_edges_survive_or_are_reported(case: Any) -> None:
 
 
 UNCHANGED = {
-    "marker-in-code", "marker-in-title", "marker-in-heading", "marker-in-tag", "entry-header-in-code",
-    "non-code-starts-with-fence", "literal-escape-text", "empty-preference-value", "preference-key-space",
-    "preference-key-stars", "tag-only-brackets", "language-without-code", "year-10000", "empty-content",
-}  # fmt: skip
+    "marker-in-code",
+    "marker-in-title",
+    "marker-in-heading",
+    "marker-in-tag",
+    "entry-header-in-code",
+    "non-code-starts-with-fence",
+    "literal-escape-text",
+    "empty-preference-value",
+    "preference-key-space",
+    "preference-key-stars",
+    "tag-only-brackets",
+    "language-without-code",
+    "year-10000",
+    "empty-content",
+}
 
 
 @pytest.mark.parametrize("case", cases("edge_roundtrip"))
@@ -288,14 +299,12 @@ def test_reseal_keeps_the_edit_and_mends_the_header() -> None:
     assert found.problems == ()
     assert found.snapshot.verbatim[0].content == "We use Redis 7.\n\nAnd *only* Redis."
     assert found.snapshot.meta.title == "The cache"
-    assert found.snapshot.meta.token_estimate == 39 - 5 + (5 if False else 0) or True
+    assert found.snapshot.meta.token_estimate == estimate_snapshot(found.snapshot)
     assert reseal(sealed) == sealed
 
 
 @pytest.mark.parametrize("profile", [PUBLISHED, PLUGIN])
 def test_reseal_of_an_untouched_document_changes_nothing(profile: Any) -> None:
-    from dcb.snapshot.tokens import estimate_snapshot
-
     meta = replace(SMALL.meta, token_estimate=estimate_snapshot(SMALL), tags=("a",))
     text = serialize(replace(SMALL, meta=meta), profile)
     assert reseal(text) == text
