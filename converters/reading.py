@@ -24,10 +24,11 @@ COMPANION = "belongs to another input"
 
 
 class Unit(NamedTuple):
-    """One input and the format that reads it."""
+    """One input and the format that reads it; ``only``: the one session that is wanted."""
 
     input: Input
     format: Format
+    only: str | None = None
 
 
 def units(
@@ -103,6 +104,8 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     ledger.source = ledger.source or unit.input.name
     assert unit.format.read is not None  # noqa: S101 - only readable formats become units
     for session in unit.format.read(unit.input, ctx):
+        if unit.only is not None and session.meta.id != unit.only:
+            continue
         ledger.sessions += 1
         yield session
     if unit.input.torn is not None:

@@ -32,6 +32,7 @@ __all__ = [
     "Input",
     "Kind",
     "Limits",
+    "Listed",
     "Match",
     "Option",
     "Options",
@@ -244,9 +245,22 @@ class Capabilities:
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One session of a store, as ``dcb scan`` lists it. ``time``: last activity, ms."""
+
+    id: str
+    title: str | None = None
+    cwd: str | None = None
+    time: int | None = None
+    size: int | None = None
+    turns: int | None = None
+
+
 Probe: TypeAlias = Callable[[Head], Match | None]
 Reader: TypeAlias = Callable[[Input, Context], Iterator["Session"]]
 Writer: TypeAlias = Callable[[Iterable["Session"], Sink, Context], None]
+Lister: TypeAlias = Callable[[Input], Iterable[Listed]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +272,8 @@ class Format:
     patterns below the home folder, with ``$NAME`` for environment variables.
     ``companions`` are patterns for :meth:`Input.files` whose matches belong to
     another input. ``resume`` is the command that goes on with a session,
-    with ``{id}``.
+    with ``{id}``. ``listing`` lists the sessions of a store without reading them; a format
+    of files with one session each needs none, the ends of its files are read.
     """
 
     id: str
@@ -267,6 +282,7 @@ class Format:
     probe: Probe
     read: Reader | None = None
     write: Writer | None = None
+    listing: Lister | None = None
     capabilities: Capabilities = Capabilities()
     evidence: Literal["A", "B", "C"] = "A"
     suffix: str = ".json"

@@ -13,7 +13,7 @@ from converters.errors import DcbError
 from converters.ledger import Ledger, Report
 from converters.reading import Unit, read_unit, units
 from converters.types import Context, Options
-from tests.paths import GOLDEN
+from tests.paths import GOLDENS
 
 if TYPE_CHECKING:
     from converters.ir import Session
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 def cases(*formats: str) -> list[Case]:
     found = []
-    for source in sorted(GOLDEN.glob("*/*/input*")):
+    for source in sorted(path for folder in GOLDENS for path in folder.glob("*/*/input*")):
         kind = source.parent.parent.name
         if not formats or kind in formats:
             found.append(Case(kind, source.parent.name, source))

@@ -91,30 +91,31 @@ def collect(
 ) -> Iterator[Unit]:
     """Give every input with its format; problems go to the callbacks and stop nothing."""
     for name in inputs:
-        for source in _resolve(name):
-            for found in units(source, from_=from_, stdin=_stdin(), openers=_openers()):
+        for source, forced, only in _resolve(name, from_):
+            for found in units(source, from_=forced, stdin=_stdin(), openers=_openers()):
                 if isinstance(found, Skipped):
                     on_skip(found)
                 elif isinstance(found, DcbError):
                     on_error(found)
                 else:
-                    yield found
+                    yield found._replace(only=only)
 
 
 def open_named(inputs: Iterable[str], **how: Any) -> Iterator[Input | Skipped | DcbError]:
     """Give every input without looking for its format."""
     for name in inputs:
-        for source in _resolve(name):
+        for source, _, _ in _resolve(name, None):
             yield from opening.open_inputs(source, stdin=_stdin(), openers=_openers(), **how)
 
 
-def _resolve(name: str) -> list[str]:
-    """Give the files behind ``scan:NAME``, or the name itself."""
+def _resolve(name: str, from_: str | None) -> list[tuple[str, str | None, str | None]]:
+    """Give ``(source, format, session id)`` for a name; ``scan:NAME`` means sessions found here."""
     if not name.startswith("scan:") or Path(name).exists():
-        return [name]
+        return [(name, from_, None)]
     from dcb.cli.scan import resolve
 
-    return resolve(name.removeprefix("scan:"))
+    found = resolve(name.removeprefix("scan:"))
+    return [(one.path, from_ or one.tool, one.id) for one in found]
 
 
 def _stdin() -> BinaryIO:
