@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from converters.ir import Image, Reasoning, Text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -96,9 +98,8 @@ INTERCHANGE_RULES = (
 
 _OWN = (
     # bytes and JSON
-    ("encoding-repaired", None, _TEXT, "bytes were decoded with a repair (BOM, UTF-16, bad UTF-8)"),
+    ("encoding-repaired", None, _TEXT, "BOM, UTF-16, bad UTF-8 or raw control characters repaired"),
     ("lone-surrogate", None, _TEXT, "half of a surrogate pair became U+FFFD"),
-    ("control-repaired", None, _LOSSLESS, "raw control character inside a JSON string"),
     ("lossy-number", None, _TEXT, "number that no target can hold exactly"),
     ("duplicate-key", None, _SKIP, "member repeated in an object; the last one counts"),
     ("malformed-record", None, _SKIP, "record that cannot be read"),
@@ -403,52 +404,79 @@ def count_items(session: Session) -> Counter[str]:
     ``model``, ``title``, ``cwd``, ``compaction``, ``state`` (aborted or shadowed),
     ``extra`` (each member of each ``x-dcb``).
     """
-    counts: Counter[str] = Counter()
-    counts["title"] = int(session.title is not None)
-    counts["cwd"] = int(session.meta.cwd is not None)
-    counts["time"] = int(session.meta.created_at is not None)
-    counts["model"] = int(session.model is not None)
-    counts["extra"] = len(session.extra or ()) + len(session.meta.extra or ())
+    extra = len(session.extra or ()) + len(session.meta.extra or ())
+    time = int(session.meta.created_at is not None)
+    model = int(session.model is not None)
+    prompt = compaction = state = usage = call = result = error = 0
+    texts = reasonings = images = 0
+    lists: list[list[Block]] = []
     for turn in session.turns:
-        counts["prompt"] += bool(turn.prompt or turn.prompt_blocks)
-        counts["time"] += turn.time is not None
-        counts["state"] += turn.aborted + turn.shadowed
-        counts["extra"] += len(turn.extra or ())
+        prompt += bool(turn.prompt or turn.prompt_blocks)
+        time += turn.time is not None
+        state += turn.aborted + turn.shadowed
+        if turn.extra:
+            extra += len(turn.extra)
         if turn.prompt_blocks:
-            _count_blocks(counts, turn.prompt_blocks)
+            lists.append(turn.prompt_blocks)
         elif turn.prompt:
-            counts["block.text"] += 1
+            texts += 1
         if turn.compaction is not None:
-            counts["compaction"] += 1
-            counts["time"] += turn.compaction.time is not None
-            counts["model"] += turn.compaction.model is not None
-            counts["extra"] += len(turn.compaction.extra or ())
+            compaction += 1
+            time += turn.compaction.time is not None
+            model += turn.compaction.model is not None
+            extra += len(turn.compaction.extra or ())
         for step in turn.steps:
-            counts["time"] += step.time is not None
-            counts["model"] += step.model is not None
-            counts["extra"] += len(step.extra or ())
-            _count_blocks(counts, step.content)
+            time += step.time is not None
+            model += step.model is not None
+            if step.extra:
+                extra += len(step.extra)
+            lists.append(step.content)
             if step.usage is not None:
-                counts["usage"] += 1
-                counts["extra"] += len(step.usage.extra or ())
-            counts["call"] += len(step.tool_calls)
-            counts["result"] += len(step.tool_results)
-            for call in step.tool_calls:
-                counts["extra"] += len(call.extra or ())
-            for result in step.tool_results:
-                counts["time"] += result.time is not None
-                counts["error"] += result.is_error
-                counts["extra"] += len(result.extra or ())
-                _count_blocks(counts, result.content)
+                usage += 1
+                extra += len(step.usage.extra or ())
+            if step.tool_calls:
+                call += len(step.tool_calls)
+                for made in step.tool_calls:
+                    if made.extra:
+                        extra += len(made.extra)
+            for given in step.tool_results:
+                result += 1
+                time += given.time is not None
+                error += given.is_error
+                if given.extra:
+                    extra += len(given.extra)
+                lists.append(given.content)
+    for blocks in lists:
+        for block in blocks:
+            kind = type(block)
+            if kind is Text:
+                texts += 1
+            elif kind is Reasoning:
+                reasonings += 1
+            elif kind is Image:
+                images += 1
+            if block.extra:
+                extra += len(block.extra)
+    counts = Counter(
+        {
+            "prompt": prompt,
+            "block.text": texts,
+            "block.reasoning": reasonings,
+            "block.image": images,
+            "call": call,
+            "result": result,
+            "error": error,
+            "usage": usage,
+            "time": time,
+            "model": model,
+            "title": int(session.title is not None),
+            "cwd": int(session.meta.cwd is not None),
+            "compaction": compaction,
+            "state": state,
+            "extra": extra,
+        }
+    )
     return +counts
-
-
-def _count_blocks(counts: Counter[str], blocks: list[Block]) -> None:
-    for block in blocks:
-        tag = block.__struct_config__.tag
-        if tag != "tool-call":
-            counts[f"block.{tag}"] += 1
-        counts["extra"] += len(block.extra or ())
 
 
 def summarize_degradations(counts: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -107,10 +107,11 @@ class TurnBuilder:
         """
         found = self._keys.get(key) if key is not None else None
         if found is None:
-            if self._turn is None or self._pending is not None:
-                self._open(Turn("", None, [], None))
+            turn = self._turn
+            if turn is None or self._pending is not None:
+                turn = self._open(Turn("", None, [], None))
             found = Step([], [], [], time, model, usage, extra)
-            self._turn.steps.append(found)  # type: ignore[union-attr]
+            turn.steps.append(found)
             self._step = found
             if key is not None:
                 self._keys[key] = found
@@ -121,8 +122,12 @@ class TurnBuilder:
             found.model = found.model or model
             if extra:
                 found.extra = {**extra, **(found.extra or {})}
-        for block in blocks or ():
-            self.block(block, found)
+        if blocks:
+            for block in blocks:
+                if type(block) is ToolCallBlock:
+                    self.block(block, found)
+                else:
+                    found.content.append(block)
         return found
 
     @property
@@ -144,7 +149,9 @@ class TurnBuilder:
                 return
             self._calls[block.id] = step
             step.tool_calls.append(ToolCall(block.id, block.name, block.arguments, block.extra))
-            step.content.append(ToolCallBlock(block.id, block.name, block.arguments))
+            if block.extra is not None:
+                block = ToolCallBlock(block.id, block.name, block.arguments)
+            step.content.append(block)
         else:
             step.content.append(block)
 
@@ -160,6 +167,10 @@ class TurnBuilder:
     def declared(self, call_id: str) -> bool:
         """Whether a call of this id is known so far."""
         return call_id in self._calls
+
+    def step_of(self, call_id: str) -> Step | None:
+        """Give the step that declared a call, if one did so far."""
+        return self._calls.get(call_id)
 
     def unanswered(self, name: str | None = None) -> str | None:
         """Give the oldest call without a result, of this tool name if given."""

@@ -1,0 +1,93 @@
+"""The writer's side of the ledger: what became of every item of one session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from converters.ledger import count_items
+
+if TYPE_CHECKING:
+    from converters.ir import Extra, Session
+    from converters.ledger import Ledger
+
+__all__ = ["Account"]
+
+
+class Account:
+    """Counts what a writer keeps and loses of a session.
+
+    A writer sets ``turn`` and ``step`` while it walks, so that losses have a place
+    (``SESSION/turns/N/steps/M``), and ends with :meth:`close`. ``own``: the target is
+    the format that the session came from, so its ``native`` members go back.
+    """
+
+    __slots__ = ("_identity", "_itemize", "_kept", "_ledger", "own", "step", "turn")
+
+    def __init__(self, ledger: Ledger, session: Session, *, own: bool = False) -> None:
+        self.own = own
+        self.turn: int | None = None
+        self.step: int | None = None
+        self._ledger = ledger
+        self._identity = session.meta.id
+        self._itemize = ledger.itemize
+        self._kept: Counter[str] = Counter()
+        if ledger.itemize:
+            ledger.total(count_items(session))
+
+    @property
+    def place(self) -> str:
+        """Where the writer is, as a JSON pointer behind the session id."""
+        place = self._identity
+        if self.turn is not None:
+            place += f"/turns/{self.turn}"
+            if self.step is not None:
+                place += f"/steps/{self.step}"
+        return place
+
+    def kept(self, kind: str, n: int = 1) -> None:
+        """Count items that are in the output."""
+        self._kept[kind] += n
+
+    def lost(self, rule: str, kind: str, n: int = 1) -> None:
+        """Count items that are not in the output, or only as something else."""
+        if n and self._itemize:
+            self._ledger.lost(rule, kind, self.place, n)
+        elif n:
+            self._ledger.note(rule, self.place, n, kind)
+
+    def note(self, rule: str, kind: str = "", n: int = 1) -> None:
+        """Count a change that loses no item."""
+        if n:
+            self._ledger.note(rule, self.place, n, kind)
+
+    def time(self, value: int | None) -> None:
+        """Count a time that the target has no place for."""
+        if value is not None:
+            self.lost("time-dropped", "time")
+
+    def model(self, value: str | None) -> None:
+        """Count a model that the target has no place for."""
+        if value is not None:
+            self.lost("model-dropped", "model")
+
+    def members(self, extra: Extra | None, *written: str) -> None:
+        """Account for the members of an ``x-dcb``: those named went into the output.
+
+        ``native`` went too when the session is the target's own.
+        """
+        for name in extra or ():
+            if name in written or (name == "native" and self.own):
+                self.kept("extra")
+            else:
+                self.lost("extra-dropped", "extra")
+
+    def native(self, extra: Extra | None) -> dict[str, Any]:
+        """Give the native members to write back: none for another format's session."""
+        found = extra.get("native") if extra and self.own else None
+        return found if isinstance(found, dict) else {}
+
+    def close(self) -> None:
+        """Hand the counts to the ledger."""
+        if self._itemize:
+            self._ledger.keep_all(self._kept)

@@ -1,0 +1,148 @@
+"""Ids of tool calls inside one conversation: minted, renamed when reused, found by name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from converters.ir import ToolCallBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from converters.ir import Block
+    from converters.ledger import Ledger, Place
+
+__all__ = ["Answer", "Pairing"]
+
+
+class Answer(NamedTuple):
+    """The call that a result answers, or ``None`` and the rule by which it is left out."""
+
+    call_id: str | None
+    rule: str | None = None
+
+
+class Pairing:
+    """Knows the calls of a conversation and which of them have an answer.
+
+    A result belongs to the newest earlier call of its id; without an id to the
+    oldest open call (of the same tool name if it names one). An id that is used
+    again after its answer gets a suffix. ``later`` gives the ids of all calls of
+    the conversation, for results that stand before their call.
+    """
+
+    __slots__ = (
+        "_alias",
+        "_answered",
+        "_early",
+        "_later",
+        "_ledger",
+        "_minted",
+        "_open",
+        "_queues",
+    )
+
+    def __init__(self, ledger: Ledger, later: Callable[[], Container[str]] = frozenset) -> None:
+        self._ledger = ledger
+        self._later = later
+        self._alias: dict[str, str] = {}
+        self._open: dict[str, str] = {}
+        self._answered: set[str] = set()
+        self._early: set[str] = set()
+        self._minted = 0
+        # Open calls in order, by tool name and (None) all; made when a result has no id.
+        # Ordered dicts: taking the first key of a plain dict again and again is quadratic.
+        self._queues: dict[str | None, OrderedDict[str, None]] | None = None
+
+    def call(self, native: Any, name: str, place: Place | None = None) -> str:
+        """Give the id for a call that declares ``native``."""
+        if type(native) is not str or not native:
+            call_id = self._mint("call", place)
+        elif native in self._answered:
+            if native in self._early:
+                self._early.discard(native)
+                return native
+            if self._alias.get(native) in self._open:
+                return native
+            call_id = self._alias[native] = self._mint(native, place)
+        elif native in self._open:
+            return native
+        else:
+            call_id = native
+        self._open[call_id] = name
+        if self._queues is not None:
+            self._enqueue(call_id, name)
+        return call_id
+
+    def declare(self, blocks: list[Block]) -> bool:
+        """Declare the calls among blocks if all their ids are new; else nothing happens."""
+        calls = [block for block in blocks if type(block) is ToolCallBlock]
+        for block in calls:
+            native = block.id
+            if not native or native in self._answered or native in self._open:
+                return False
+        for block in calls:
+            self._open[block.id] = block.name
+            if self._queues is not None:
+                self._enqueue(block.id, block.name)
+        return True
+
+    def _mint(self, stem: str, place: Place | None) -> str:
+        self._ledger.note("id-minted", place)
+        while True:
+            self._minted += 1
+            call_id = f"{stem}-{self._minted}"
+            if call_id not in self._answered and call_id not in self._open:
+                return call_id
+
+    def _enqueue(self, call_id: str, name: str) -> None:
+        queues = self._queues
+        if queues is not None:
+            queues.setdefault(None, OrderedDict())[call_id] = None
+            queues.setdefault(name, OrderedDict())[call_id] = None
+
+    def open(self, name: Any = None) -> str | None:
+        """Give the oldest call without an answer, of this tool name if it is one."""
+        if self._queues is None:
+            self._queues = {}
+            for call_id, known in self._open.items():
+                self._enqueue(call_id, known)
+        wanted = name if isinstance(name, str) and name else None
+        return next(iter(self._queues.get(wanted, ())), None)
+
+    def take(self, native: str) -> bool:
+        """Mark the open call of exactly this id as answered; false when it needs a look."""
+        if native in self._alias or native not in self._open or self._queues is not None:
+            return False
+        del self._open[native]
+        self._answered.add(native)
+        return True
+
+    def _close(self, call_id: str) -> None:
+        name = self._open.pop(call_id)
+        self._answered.add(call_id)
+        if self._queues is not None:
+            self._queues[None].pop(call_id, None)
+            self._queues[name].pop(call_id, None)
+
+    def answer(self, native: Any, name: Any = None) -> Answer:
+        """Find the call of a result and mark it as answered."""
+        rule = None
+        if isinstance(native, str) and native:
+            call_id = self._alias.get(native, native)
+            if call_id in self._answered:
+                return Answer(None, "duplicate-tool-result")
+            if call_id not in self._open:
+                if native not in self._later():
+                    return Answer(None, "orphan-tool-result")
+                self._answered.add(native)
+                self._early.add(native)
+                return Answer(native)
+        else:
+            found = self.open(name)
+            if found is None:
+                return Answer(None, "orphan-tool-result")
+            call_id, rule = found, "tool-result-text-fallback"
+        self._close(call_id)
+        return Answer(call_id, rule)
