@@ -128,7 +128,7 @@ def _prompt(turn: Turn, back: Turn | None, tally: _Tally) -> None:
     for index, block in enumerate(blocks):
         other = found[index] if same else None
         if isinstance(block, Text):
-            cut = native_of(block.extra).get("part") in ("clock", "files")
+            cut = native_of(block.extra).get("part") == "files"
             reason = "biscuit-attachment-dropped" if cut and not guide else rule
             text = other.text if isinstance(other, Text) else None
             tally.check("block.text", reason, block.text, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
@@ -9,15 +10,18 @@ from converters.formats.biscuit.ctx import is_biscuit
 from converters.formats.biscuit.dump import parse
 from converters.formats.biscuit.floors import add_floor, note_losses
 from converters.formats.biscuit.sieve import (
-    Parts,
+    FILE_MARK,
     arguments_of,
     content_of,
     floor_of,
     is_notice,
     question_parts,
+    split_clock,
 )
 from converters.formats.biscuit.tools import summary
-from converters.ir import Image, Reasoning, Text, ToolCallBlock, ToolResult, Usage
+from converters.ir import Image, Reasoning, Text, ToolCallBlock, ToolResult
+from converters.shapes import openai_chat
+from converters.shapes.attachments import file_block
 from converters.text import parse_time
 
 if TYPE_CHECKING:
@@ -38,7 +42,9 @@ _MAGIC: Final = (
     ("R0lG", "image/gif"),
     ("UklGR", "image/webp"),
 )
-_MAX: Final = (1 << 53) - 1
+_CLOCK: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?) UTC([+-])(\d{1,2})(?::?(\d\d))?", re.ASCII
+)
 
 
 def floors_of(messages: Any) -> set[int]:
@@ -86,8 +92,7 @@ class Walk:
         elif role == "tool":
             self._tool(message, place)
         elif role == "system":
-            self.keep("records", message)
-            self.ledger.aside("record-aside", place, kind="system")
+            self._system(message, place)
         else:
             self.ledger.skipped("role-unknown", place, kind=str(role)[:40])
 
@@ -153,12 +158,21 @@ class Walk:
 
     def _user(self, message: dict[str, Any], place: str) -> None:
         self._enter(message)
-        blocks = self._blocks(message, place, prompt=True)
-        self._turn(blocks, **({} if blocks else {"empty": True}))
+        content = message.get("content")
+        blocks, clock = (
+            user_blocks(content, self.ledger, place)
+            if isinstance(content, str)
+            else (openai_chat.blocks(content, self.ledger, place), "")
+        )
+        marks: dict[str, Any] = {} if blocks else {"empty": True}
+        if clock:
+            marks["clock"] = clock
+            self.ledger.note("record-aside", place, kind="clock")
+        self._turn(blocks, **marks).time = clock_ms(clock)
         self.ledger.mapped()
 
     def _assistant(self, message: dict[str, Any], place: str) -> None:
-        blocks = self._blocks(message, place, prompt=False)
+        blocks = self._blocks(message, place)
         blocks += self._calls(message, place)
         if not blocks:
             self.ledger.skipped("empty-message", place)
@@ -183,6 +197,18 @@ class Walk:
         if message.get("_error"):
             self.builder.abort()
         self.ledger.mapped()
+
+    def _system(self, message: dict[str, Any], place: str) -> None:
+        """Keep a system message as a note of its turn, as a dump has it, else aside."""
+        turn = self.builder.turn
+        text = content_of(message)
+        if turn is not None and floor_of(message) == self.floor and text.strip():
+            turn.extra = turn.extra or {}
+            notes = turn.extra.setdefault("native", {}).setdefault("notes", [])
+            notes.append({"kind": "system", "text": text, "before": len(turn.steps)})
+        else:
+            self.keep("records", message)
+        self.ledger.aside("record-aside", place, kind="system")
 
     def _calls(self, message: dict[str, Any], place: str) -> list[Block]:
         blocks: list[Block] = []
@@ -217,39 +243,82 @@ class Walk:
                 self.ledger.skipped("orphan-tool-result", place)
                 return
             self.ledger.note("tool-result-text-fallback", place)
-        blocks = self._blocks(message, place, prompt=False)
+        blocks = self._blocks(message, place)
         text = "".join(block.text for block in blocks if isinstance(block, Text))
         short = summary(self.tools.get(call_id, ""), text) or ""
         failed = short.startswith("✗")
         self.builder.result(ToolResult(call_id, blocks, failed), place)
         self.ledger.mapped()
 
-    def _blocks(self, message: dict[str, Any], place: str, *, prompt: bool) -> list[Block]:
+    def _blocks(self, message: dict[str, Any], place: str) -> list[Block]:
         content = message.get("content")
         if isinstance(content, str):
-            if prompt:
-                return user_blocks(content)
             return [Text(content)] if content.strip() or message.get("role") == "tool" else []
-        blocks: list[Block] = []
-        for index, part in enumerate(content if isinstance(content, list) else ()):
-            text = part.get("text") if isinstance(part, dict) else part
-            if isinstance(text, str):
-                blocks.append(Text(text))
-            else:
-                self.ledger.note("unknown-block", f"{place}/content/{index}")
-        if content is not None and not isinstance(content, list):
-            self.ledger.note("malformed-block", f"{place}/content")
-        return blocks
+        return openai_chat.blocks(content, self.ledger, place)
 
 
-def user_blocks(content: str) -> list[Block]:
-    """Give a user message as blocks: the question, then the parts that the program added."""
-    parts: Parts = question_parts(content)
+def attached(text: str) -> list[tuple[str | None, str]]:
+    """Cut the tail of a user message into ``(file name, content)`` and ``(None, other text)``.
+
+    A file is a line ``[File: NAME]`` and a fenced block; one without a fence has
+    no content here (specification 2.2).
+    """
+    lines = text.split("\n")
+    found: list[tuple[str | None, str]] = []
+    rest: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not line.startswith(FILE_MARK) or "]" not in line:
+            rest.append(line)
+            continue
+        if any(part.strip() for part in rest):
+            found.append((None, "\n".join(rest).strip("\n")))
+        rest = []
+        body: list[str] = []
+        fence = lines[at].rstrip() if at < len(lines) else ""
+        ticks = fence[: len(fence) - len(fence.lstrip("`"))]
+        if len(ticks) >= 3:
+            at += 1
+            while at < len(lines) and lines[at].rstrip() != ticks:
+                body.append(lines[at])
+                at += 1
+            at += 1
+        found.append((line[len(FILE_MARK) :].rpartition("]")[0], "\n".join(body)))
+    if any(part.strip() for part in rest):
+        found.append((None, "\n".join(rest).strip("\n")))
+    return found
+
+
+def user_blocks(content: str, ledger: Ledger, place: str) -> tuple[list[Block], str]:
+    """Give a user message as blocks, and the time text that the program put behind it.
+
+    Attached files become placeholders with their text in ``x-dcb.attachments``.
+    """
+    parts = question_parts(content)
     blocks: list[Block] = [Text(parts.text.rstrip())] if parts.text.strip() else []
-    for name, text in (("vision", parts.vision), ("clock", parts.clock), ("files", parts.files)):
-        if text.strip():
-            blocks.append(Text(text.strip("\n"), {"native": {"part": name}}))
-    return blocks
+    if parts.vision.strip():
+        blocks.append(Text(parts.vision.strip("\n"), {"native": {"part": "vision"}}))
+    files, clock = parts.files, parts.clock
+    if files and not clock:
+        files, clock = split_clock(files)
+    for name, text in attached(files) if files else ():
+        if name is None:
+            blocks.append(Text(text, {"native": {"part": "files"}}))
+        else:
+            native = {"part": "files"}
+            blocks.append(file_block(ledger, place, name=name, text=text, native=native))
+    return blocks, clock.strip("\n")
+
+
+def clock_ms(clock: str) -> int | None:
+    """Give the time of ``[CURRENT TIME: 2026-07-16 01:08 UTC+08]`` in ms."""
+    found = _CLOCK.search(clock)
+    if found is None:
+        return None
+    at = parse_time(f"{found[1]}{found[2]}{found[3]:0>2}:{found[4] or '00'}")
+    return at.ms if at else None
 
 
 def _plain(message: dict[str, Any]) -> str:
@@ -267,7 +336,7 @@ def add_all_json(root: dict[str, Any], walk: Walk, place: str) -> None:
     walk.messages(jsonio.objects(messages, ledger, f"{place}/conversation"))
     houses = list(jsonio.objects(root.get("houses"), ledger, f"{place}/houses"))
     if len(walk.steps) == before and len(walk.builder.turns) == turns:
-        _from_houses(root, houses, walk)
+        _from_houses(root, houses, walk, place)
     else:
         _align_houses(houses, walk.steps[before:], walk)
     _attach_images(root, walk, turns, place)
@@ -286,11 +355,11 @@ def _align_houses(houses: list[tuple[str, dict[str, Any]]], steps: list[Step], w
             walk.keep("houses", house)
             walk.ledger.aside("record-aside", place, kind="house")
         else:
-            _attach_house(house, step)
+            _attach_house(house, step, walk.ledger, place)
             walk.ledger.mapped()
 
 
-def _attach_house(house: dict[str, Any], step: Step) -> None:
+def _attach_house(house: dict[str, Any], step: Step, ledger: Ledger, place: str) -> None:
     reasoning = house.get("reasoning")
     if isinstance(reasoning, str) and reasoning.strip():
         step.content.insert(0, Reasoning(reasoning))
@@ -300,48 +369,36 @@ def _attach_house(house: dict[str, Any], step: Step) -> None:
     at = parse_time(house.get("ts"))
     if at is not None:
         step.time = at.ms
-    step.usage = usage_of(house.get("usage"))
     taken = {"reasoning", "model", "ts", "tools", "toolResults", "answer"}
+    usage = house.get("usage")
+    step.usage = openai_chat.usage(usage)
+    if step.usage is not None:
+        step.usage.extra = {"usage": usage}
+        taken.add("usage")
+    elif usage is not None:
+        ledger.note("usage-invalid", place)
     rest = {name: value for name, value in house.items() if name not in taken}
     if rest:
         step.extra = {**(step.extra or {})}
         step.extra["native"] = {**step.extra.get("native", {}), "house": rest}
 
 
-def usage_of(value: Any) -> Usage | None:
-    """Read the usage of a model API: prompt, cached and completion tokens."""
-    if not isinstance(value, dict):
-        return None
-    details = value.get("prompt_tokens_details")
-    cached = value.get("prompt_cache_hit_tokens")
-    if cached is None and isinstance(details, dict):
-        cached = details.get("cached_tokens")
-    total, output = _count(value.get("prompt_tokens")), _count(value.get("completion_tokens"))
-    if total is None or output is None:
-        return None
-    hit = _count(cached)
-    extra = {"usage": value}
-    return Usage(max(0, total - (hit or 0)), output, hit, extra=extra)
-
-
-def _count(value: Any) -> int | None:
-    ok = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX
-    return value if ok else None
-
-
 def _from_houses(
-    root: dict[str, Any], houses: list[tuple[str, dict[str, Any]]], walk: Walk
+    root: dict[str, Any], houses: list[tuple[str, dict[str, Any]]], walk: Walk, place: str
 ) -> None:
     """Make the turn of a floor whose messages are gone from its question and its houses."""
     question = root.get("question")
     if not houses and not isinstance(question, str):
         return
-    walk.builder.prompt(user_blocks(question) if isinstance(question, str) else [])
-    for number, (_, house) in enumerate(houses):
+    blocks: list[Block] = []
+    if isinstance(question, str):
+        blocks, _ = user_blocks(question, walk.ledger, f"{place}/question")
+    walk.builder.prompt(blocks)
+    for number, (at, house) in enumerate(houses):
         tools, results = house.get("tools"), house.get("toolResults")
         tools = tools if isinstance(tools, list) else []
         results = results if isinstance(results, list) else []
-        blocks: list[Block] = []
+        blocks = []
         answer = house.get("answer")
         if isinstance(answer, str) and answer.strip():
             blocks.append(Text(answer))
@@ -361,7 +418,7 @@ def _from_houses(
         step = walk.builder.step(blocks)
         for item in found:
             walk.builder.result(item)
-        _attach_house(house, step)
+        _attach_house(house, step, walk.ledger, at)
         walk.ledger.mapped()
 
 
@@ -405,7 +462,10 @@ def add_all_txt(log: AllTxt, walk: Walk, place: str) -> None:
     if log.injections:
         native["injections"] = log.injections
         ledger.note("record-aside", place, kind="injections")
-    turn = builder.prompt(user_blocks(log.question), extra={"native": native})
+    blocks, clock = user_blocks(log.question, ledger, place)
+    if clock:
+        native["clock"] = clock
+    turn = builder.prompt(blocks, extra={"native": native})
     at = parse_time(log.started_at)
     turn.time = at.ms if at else None
     ledger.mapped()

@@ -26,8 +26,6 @@ __all__ = ["Entry", "FloorPlan", "TurnPlan", "answers", "native_of", "plan", "re
 _ZONE: Final = timedelta(hours=8)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME: Final = str.maketrans({"]": "_", "+": "_", "\n": "_", "\r": "_"})
-_UNSEEN: Final = ("clock", "files")
-"""The parts of a question that the sieve cuts off."""
 
 Kind = Literal["question", "answer", "action", "error", "note"]
 
@@ -144,7 +142,7 @@ def question_of(blocks: list[Block]) -> str:
     """Give the text of a ``Q: `` line; a picture becomes ``[image]``."""
     texts = []
     for block in blocks:
-        if isinstance(block, Text) and native_of(block.extra).get("part") not in _UNSEEN:
+        if isinstance(block, Text) and native_of(block.extra).get("part") != "files":
             texts.append(block.text)
         elif isinstance(block, Image):
             texts.append("[image]")

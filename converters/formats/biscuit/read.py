@@ -92,6 +92,7 @@ def _add(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> str:
     try:
         values = jsonio.load(data, ctx.ledger, path=name)
     except BadInput:
+        ctx.ledger.note("malformed-record", "byte 0", kind="document")
         values = [None]
     root = values[0]
     if isinstance(root, dict) and isinstance(root.get("conversation", root.get("houses")), list):
@@ -137,9 +138,7 @@ def _add_text(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> st
     return "dump"
 
 
-def _add_dump(
-    text: str, walk: Walk, ctx: Context, beside: dict[int, _Raw], *, cut: bool = False
-) -> None:
+def _add_dump(text: str, walk: Walk, ctx: Context, beside: dict[int, _Raw]) -> None:
     """Add the floors of a dump, each from the fullest source that there is."""
     ledger = ctx.ledger
     dump = parse(text)
@@ -151,8 +150,6 @@ def _add_dump(
     for warn in dump.warnings:
         if warn.code in ("box_unclosed", "parts_ambiguous"):
             ledger.note("malformed-block", warn.line, kind=warn.code)
-    if cut:
-        ledger.note("truncated-input")
     if preamble and not dump.floors and preamble.startswith(COMPRESSED):
         walk.builder.compaction(preamble, provider=PROVIDER)
         ledger.mapped()
@@ -208,7 +205,7 @@ def _companions(source: Input | None, ctx: Context) -> dict[int, _Raw]:
             try:
                 raw = _raw(item, ctx.ledger)
             except DcbError:
-                ctx.ledger.note("malformed-record", item.name, kind="companion")
+                ctx.ledger.note("malformed-record", _short(item.name), kind="companion")
                 continue
             n = raw.value.floor if isinstance(raw.value, AllTxt) else _number(raw.value)
             n = n or (int(named[1]) if named else 0)
@@ -224,8 +221,13 @@ def _raw(item: Input, ledger: Ledger) -> _Raw:
             root.get("conversation", root.get("houses")), list
         ):
             raise BadInput("not an all.json", path=item.name)
-        return _Raw(item.name, root)
-    return _Raw(item.name, parse_alltxt(_text(data, ledger)))
+        return _Raw(_short(item.name), root)
+    return _Raw(_short(item.name), parse_alltxt(_text(data, ledger)))
+
+
+def _short(name: str) -> str:
+    """Give the last folder and the name of a file beside the input."""
+    return "/".join(name.split("/")[-2:])
 
 
 def _number(root: dict[str, Any]) -> int:
@@ -257,7 +259,7 @@ def _add_ctx(data: bytes, root: Any, source: Input | None, walk: Walk, ctx: Cont
         walk.builder.compaction(found.narrative, provider=PROVIDER)
         ctx.ledger.mapped()
     if found.lines or beside or found.narrative_kind != "full_text":
-        _add_dump(found.dump, walk, ctx, beside, cut=damaged)
+        _add_dump(found.dump, walk, ctx, beside)
 
 
 def _salvaged(root: Any) -> Ctx:

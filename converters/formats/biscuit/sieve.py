@@ -36,6 +36,7 @@ __all__ = [
     "question_parts",
     "question_text",
     "sieve",
+    "split_clock",
     "tool_calls",
 ]
 
@@ -71,18 +72,21 @@ def question_parts(content: str) -> Parts:
     """
     found = _FILE_BLOCK.search(content)
     text, files = (content[: found.start()], content[found.start() :]) if found else (content, "")
-    clock = ""
-    for mark in _TIME_MARKS:
-        at = text.find(mark)
-        if at >= 0:
-            if at > 0:
-                text, clock = text[:at], text[at:]
-            break
+    text, clock = split_clock(text)
     at = text.find(VISION_MARK)
     vision = ""
     if at >= 0:
         text, vision = text[:at], text[at:]
     return Parts(text, vision, files, clock)
+
+
+def split_clock(text: str) -> tuple[str, str]:
+    """Cut at the time mark that the program adds, unless the text begins with it."""
+    for mark in _TIME_MARKS:
+        at = text.find(mark)
+        if at >= 0:
+            return (text[:at], text[at:]) if at > 0 else (text, "")
+    return text, ""
 
 
 def question_text(content: str) -> str:
