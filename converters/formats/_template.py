@@ -88,12 +88,12 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
         kept = dict.fromkeys(counts, 0)
         for turn in session.turns:
             if turn.prompt:
-                _line(sink, session, "user", turn.prompt, turn.time, kept)
                 kept["prompt"] = kept.get("prompt", 0) + 1
+                _line(sink, _record(session, "user", [turn.prompt], turn.time), kept)
             for step in turn.steps:
                 texts = [block.text for block in step.content if isinstance(block, Text)]
                 if texts:
-                    _line(sink, session, "assistant", "\n".join(texts), step.time, kept)
+                    _line(sink, _record(session, "assistant", texts, step.time), kept)
                     kept["block.text"] = kept.get("block.text", 0) + len(texts) - 1
         for kind, total in counts.items():
             done = min(kept[kind], total)
@@ -101,14 +101,14 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
             ctx.ledger.lost("block-dropped", kind, session.meta.id, total - done)
 
 
-def _line(
-    sink: Sink, session: Session, role: str, text: str, time: int | None, kept: dict[str, int]
-) -> None:
-    record = {"session": session.meta.id, "role": role, "text": text}
+def _record(session: Session, role: str, texts: list[str], time: int | None) -> dict[str, str]:
+    at = "" if time is None else iso_ms(time)
+    return {"session": session.meta.id, "role": role, "text": "\n".join(texts), "at": at}
+
+
+def _line(sink: Sink, record: dict[str, str], kept: dict[str, int]) -> None:
     kept["block.text"] = kept.get("block.text", 0) + 1
-    record["at"] = "" if time is None else iso_ms(time)
-    if time is not None:
-        kept["time"] = kept.get("time", 0) + 1
+    kept["time"] = kept.get("time", 0) + bool(record["at"])
     sink.write(jsonio.dumps(record) + b"\n")
 
 

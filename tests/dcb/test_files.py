@@ -1,0 +1,152 @@
+"""Writing: whole or absent, whatever happens (robustness section 1)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import unicodedata
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from converters.errors import OutputError
+from dcb import files
+
+
+def test_order_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    sync, link = os.fsync, os.link
+
+    def record_sync(descriptor: int) -> None:
+        steps.append("sync folder" if os.path.isdir(f"/proc/self/fd/{descriptor}") else "sync")
+        sync(descriptor)
+
+    def record_link(one: Path, other: Path) -> None:
+        steps.append("name")
+        link(one, other)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "link", record_link)
+    files.write_whole(tmp_path / "a", b"x")
+    assert steps == ["sync", "name", "sync folder"]
+
+
+def test_a_folder_that_cannot_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+    code = errno.EINVAL
+
+    def sync(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(code, "no")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    files.write_whole(tmp_path / "a", b"x")
+    code = errno.EIO
+    with pytest.raises(OutputError):
+        files.write_whole(tmp_path / "b", b"x")
+
+
+@pytest.mark.parametrize("old", [b"old", None])
+def test_exception_half_way(tmp_path: Path, old: bytes | None) -> None:
+    target = tmp_path / "a"
+    if old is not None:
+        target.write_bytes(old)
+    with pytest.raises(RuntimeError), files.output(target, force=True) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert (target.read_bytes() if target.exists() else None) == old
+    assert [p.name for p in tmp_path.iterdir()] == (["a"] if old is not None else [])
+
+
+def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a"
+    target.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="No space") as caught:
+        files.write_whole(target, b"new", force=True)
+    assert caught.value.path == str(target)
+    assert target.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_targets_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for target in (tmp_path / "folder", tmp_path / "missing" / "a"):
+        with pytest.raises(OutputError):
+            files.write_whole(target, b"x", force=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_existing_is_refused_without_force(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    files.write_whole(target, b"1")
+    with pytest.raises(OutputError, match="exists"):
+        files.write_whole(target, b"2")
+    assert target.read_bytes() == b"1"
+    with pytest.raises(OutputError, match="exists"), files.output(tmp_path / "b") as stream:
+        stream.write(b"mine")
+        (tmp_path / "b").write_bytes(b"theirs")
+    assert (tmp_path / "b").read_bytes() == b"theirs"
+    dangling = tmp_path / "c"
+    dangling.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OutputError):
+        files.write_whole(dangling, b"x")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def _write(target: Path, byte: int) -> None:
+    files.write_whole(target, bytes([byte]) * 300_000, force=True)
+
+
+def test_eight_writers(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    context = get_context("spawn")
+    workers = [context.Process(target=_write, args=(target, byte)) for byte in range(65, 73)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    data = target.read_bytes()
+    assert len(data) == 300_000
+    assert len(set(data)) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_private_mode(tmp_path: Path) -> None:
+    files.write_whole(tmp_path / "a", b"x", private=True)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+@given(st.text())
+def test_safe_names(text: str) -> None:
+    name = files.safe_name(text)
+    assert 0 < len(name.encode()) <= 120
+    assert name[0] not in ".-"
+    assert name[-1] not in ". "
+    assert not set(name) & set('/\\:*?"<>|\0\n')
+    assert name.partition(".")[0].lower() not in {"con", "nul", "aux", "prn", "com1", "lpt9"}
+    if name != text:
+        assert len(name) >= 13
+
+
+@given(st.sets(st.text(max_size=8), min_size=2, max_size=2))
+def test_safe_names_never_meet(pair: set[str]) -> None:
+    one, other = (files.safe_name(text) for text in pair)
+    folded = {unicodedata.normalize("NFC", name) for name in (one, other)}
+    assert len(folded) == 2
+
+
+def test_session_names() -> None:
+    assert files.session_name("Fix the build", "0123456789ab") == "Fix-the-build-01234567"
+    assert files.session_name(None, "abc") == "abc-abc"
+    climbing = files.session_name("../../etc", "../pwned")
+    assert "/" not in climbing
+    assert climbing != files.session_name("../../etc", "pwned")
