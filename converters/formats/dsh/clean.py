@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from converters.formats.dsh.read import CHUNK_ROWS, expand
+from converters.formats.dsh.read import CHUNK_ROWS
+from converters.formats.dsh.shapes import expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from converters.formats.dsh.events import Event
 
-__all__ = ["CONVERSATION", "clean", "is_gapless"]
+__all__ = ["CONVERSATION", "clean", "is_next"]
 
 CONVERSATION: Final = frozenset(
     {
@@ -31,13 +32,12 @@ _SURFACE: Final = frozenset(
 _ENDS: Final = (("start", "end"), ("startSeq", "endSeq"))
 
 
-def is_gapless(events: Iterable[Event]) -> bool:
-    """Whether ``seq`` counts 0, 1, 2, ... and no member or event is there that hosts refuse."""
-    return all(
+def is_next(event: Event, number: int) -> bool:
+    """Whether an event is fit to be the ``number``-th of a log that hosts take as it is."""
+    return (
         event.get("seq") == number
         and "ignorable" not in event
         and event.get("type") != "session/imported"
-        for number, event in enumerate(events)
     )
 
 

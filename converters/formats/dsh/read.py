@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple
 
 from converters import jsonio
 from converters.formats.dsh.blocks import Blocks, arguments_text, native_id
-from converters.formats.dsh.shapes import COMPACT_KINDS, source_kind
+from converters.formats.dsh.shapes import COMPACT_KINDS, expand, source_kind
 from converters.ir import Block, Extra, Meta, Session, Text, ToolCall, ToolResult, Turn
 from converters.turns import TurnBuilder, sanitize_usage, title_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from converters.formats.dsh.attachments import Find
     from converters.types import Context
 
-__all__ = ["CHUNK_ROWS", "LogReader", "expand", "read_log"]
+__all__ = ["CHUNK_ROWS", "LogReader", "read_log"]
 
 _MAX_SAFE: Final = (1 << 53) - 1
 _KEPT_ASIDE: Final = ("version", "isSeeded", "seedLength", "origin", "agentPreset")
@@ -501,23 +501,3 @@ def _covered(data: dict[str, Any]) -> set[int] | range | None:
         if isinstance(start, int) and isinstance(end, int):
             return range(start, end + 1)
     return None
-
-
-def expand(seqs: list[Any]) -> list[int]:
-    """Give a list of seqs with pairs ``[a, b]`` as ranges (below a million), without repetitions.
-
-    Rule: Interchange v1, section 9.5.
-    """
-    found: dict[int, None] = {}
-    for item in seqs:
-        if isinstance(item, int) and not isinstance(item, bool):
-            found[item] = None
-        elif (
-            isinstance(item, list)
-            and len(item) == 2
-            and all(isinstance(n, int) and not isinstance(n, bool) for n in item)
-            and item[0] <= item[1] < item[0] + 1_000_000
-            and len(found) < 10_000_000
-        ):
-            found.update(dict.fromkeys(range(item[0], item[1] + 1)))
-    return list(found)

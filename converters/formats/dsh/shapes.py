@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = [
     "COMPACT_KINDS",
     "Generation",
+    "expand",
     "generation_of",
     "is_checkpoint",
     "replace_op",
@@ -128,3 +129,23 @@ def generation_of(events: list[dict[str, Any]]) -> Generation:
             if first.get("type") == "image" and "attachment" in first:
                 return 4
     return 3
+
+
+def expand(seqs: list[Any]) -> list[int]:
+    """Give a list of seqs with pairs ``[a, b]`` as ranges (below a million), without repetitions.
+
+    Rule: Interchange v1, section 9.5.
+    """
+    found: dict[int, None] = {}
+    for item in seqs:
+        if isinstance(item, int) and not isinstance(item, bool):
+            found[item] = None
+        elif (
+            isinstance(item, list)
+            and len(item) == 2
+            and all(isinstance(n, int) and not isinstance(n, bool) for n in item)
+            and item[0] <= item[1] < item[0] + 1_000_000
+            and len(found) < 10_000_000
+        ):
+            found.update(dict.fromkeys(range(item[0], item[1] + 1)))
+    return list(found)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from converters.formats.dsh.attachments import Find
     from converters.ir import Session
 
-__all__ = ["FORMAT", "attached", "session_of", "unpack"]
+__all__ = ["FORMAT", "attached", "attachments", "session_of", "unpack"]
 
 _WINDOW: Final = 65536
 _MARK: Final = re.compile(r'"(interchange|bundle)"\s*+:\s*+"dsh-chat-import"')
@@ -82,13 +82,18 @@ def session_of(document: dict[str, Any], ctx: Context) -> Session | None:
     return session
 
 
-def attached(document: dict[str, Any]) -> Find:
-    """Give a look-up of attachment ids among the attachments of a bundle."""
+def attachments(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the attachments that a bundle carries, as file entries."""
     extra = document.get("x-dcb")
     entries = extra.get("attachments") if isinstance(extra, dict) else None
+    return [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+
+
+def attached(document: dict[str, Any]) -> Find:
+    """Give a look-up of attachment ids among the attachments of a bundle."""
     known: dict[str, dict[str, Any]] = {}
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("sha256"), str):
+    for entry in attachments(document):
+        if isinstance(entry.get("sha256"), str):
             known.setdefault(entry["sha256"], entry)
 
     def find(attachment_id: str) -> bytes | None:

@@ -1,0 +1,223 @@
+"""Writes the bundles of inputs into a folder, again only what changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from converters.errors import DcbError, OutputError
+from converters.formats.dsh_bundle import document as bundle
+from converters.ledger import Ledger, Report
+from dcb import envelope, files
+from dcb.bundle.drafts import Draft, Job, drafts
+from dcb.bundle.manifest import NAME, Entry, Manifest
+from dcb.bundle.native import blake3_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from converters.reading import Unit
+
+__all__ = ["SEALED_SUFFIX", "Exported", "export"]
+
+SEALED_SUFFIX = bundle.SUFFIX + ".sealed"
+
+Status: TypeAlias = Literal["written", "replaced", "unchanged", "failed"]
+
+
+class Exported(NamedTuple):
+    """What became of one session, or of an input that failed (``error``)."""
+
+    source: str
+    session_id: str | None
+    title: str | None
+    path: Path | None
+    status: Status
+    error: DcbError | None = None
+
+
+def export(
+    units: Iterable[Unit],
+    folder: Path,
+    job: Job,
+    *,
+    passphrase: str | None = None,
+    reports: list[Report] | None = None,
+) -> Iterator[Exported]:
+    """Write one bundle per session into ``folder`` and keep its index.
+
+    An unchanged source is not written again, a changed one replaces its bundle when the
+    new one is whole. An input that fails is given as such and stops nothing. With a
+    ``passphrase`` every bundle is sealed. The account of each input goes to ``reports``.
+    """
+    writer = _Writer(folder, job, passphrase)
+    try:
+        for unit in units:
+            ledger = Ledger(unit.input.name)
+            yield from writer.unit(unit, ledger)
+            if reports is not None:
+                reports.append(ledger.report())
+    finally:
+        writer.manifest.save()
+
+
+class _Writer:
+    """The state of one export into one folder."""
+
+    def __init__(self, folder: Path, job: Job, passphrase: str | None) -> None:
+        self._folder = folder
+        self._job = job
+        self._passphrase = passphrase
+        self._suffix = bundle.SUFFIX if passphrase is None else SEALED_SUFFIX
+        self._made: set[str] = set()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            index = folder / NAME
+            data = index.read_bytes() if index.is_file() else None
+        except OSError as error:
+            raise OutputError(
+                f"cannot use the folder: {error.strerror or error}", path=str(folder)
+            ) from error
+        self.manifest = Manifest.load(folder, data)
+
+    def unit(self, unit: Unit, ledger: Ledger) -> Iterator[Exported]:
+        """Export the sessions of one input."""
+        source = unit.input.name
+        try:
+            known = self._known(unit)
+            if known is not None:
+                for entry in known:
+                    yield self._exported(source, entry.session_id, None, entry.name, "unchanged")
+                return
+            counts: Counter[str] = Counter()
+            for draft, digest in drafts(unit, self._job, ledger):
+                number = counts[draft.session_id]
+                counts[draft.session_id] += 1
+                yield self._place(source, draft, digest, number)
+        except DcbError as error:
+            yield Exported(source, None, None, None, "failed", error)
+
+    def _exported(
+        self, source: str, session_id: str, title: str | None, name: str, status: Status
+    ) -> Exported:
+        return Exported(source, session_id, title, self._folder / name, status)
+
+    def _known(self, unit: Unit) -> list[Entry] | None:
+        """Give the entries of a source that is one unchanged file; it need not be read again."""
+        entries = self.manifest.of_source(unit.input.name)
+        if not entries or unit.format.companions or "sqlite" in unit.format.kinds:
+            return None
+        if not all(self._current(entry) for entry in entries) or unit.input.head.is_dir:
+            return None
+        digest = blake3_of(unit.input)
+        return entries if all(entry.blake3 == digest for entry in entries) else None
+
+    def _current(self, entry: Entry) -> bool:
+        return (
+            entry.dcb == self._job.version
+            and entry.name.endswith(self._suffix)
+            and (self._folder / entry.name).is_file()
+        )
+
+    def _place(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
+        """Write one bundle where it belongs, if it is not there already."""
+        entry = self.manifest.find(source, draft.session_id, number)
+        if entry is not None and entry.name.endswith(self._suffix):
+            if self._current(entry) and entry.blake3 == digest:
+                return self._exported(
+                    source, draft.session_id, draft.title, entry.name, "unchanged"
+                )
+            data = self._bytes(draft.document)
+            files.write_whole(self._folder / entry.name, data, force=True)
+            self._note(entry.name, data, source, draft, (digest, number))
+            return self._exported(source, draft.session_id, draft.title, entry.name, "replaced")
+        data = self._bytes(draft.document)
+        for name in self._names(draft):
+            target = self._folder / name
+            if not target.exists():
+                try:
+                    files.write_whole(target, data)
+                except OutputError:
+                    if not target.exists():
+                        raise
+                    continue
+                self._note(name, data, source, draft, (digest, number))
+                return self._exported(source, draft.session_id, draft.title, name, "written")
+            if name not in self.manifest.by_name:
+                found = _bytes_of(target)
+                if found is not None and self._same(found, draft.document):
+                    self._note(name, found, source, draft, (digest, number))
+                    return self._exported(source, draft.session_id, draft.title, name, "unchanged")
+        raise AssertionError("names do not end")
+
+    def _names(self, draft: Draft) -> Iterator[str]:
+        stem = files.session_name(draft.title, draft.session_id)
+        number = 1
+        while True:
+            name = (stem if number == 1 else f"{stem}-{number}") + self._suffix
+            if name.casefold() not in self._made:
+                yield name
+            number += 1
+
+    def _bytes(self, document: dict[str, Any]) -> bytes:
+        data = bundle.text(document)
+        if self._passphrase is None:
+            return data
+        return envelope.seal_fresh(data, self._passphrase).encode("ascii") + b"\n"
+
+    def _same(self, found: bytes, document: dict[str, Any]) -> bool:
+        """Whether a file that no index knows is this very bundle, but for the time of export."""
+        try:
+            if self._passphrase is not None:
+                found = envelope.open_envelope(found.rstrip(b"\n"), self._passphrase)
+            other = bundle.parse(found)
+        except DcbError:
+            return False
+        if bundle.verify(other):
+            return False
+        return bool(_identity(other) == _identity(document))
+
+    def _note(
+        self, name: str, data: bytes, source: str, draft: Draft, origin: tuple[str, int]
+    ) -> None:
+        """Enter a bundle in the index; ``origin``: blake3 of the source, and which session."""
+        digest, number = origin
+        self._made.add(name.casefold())
+        self.manifest.put(
+            Entry(
+                name,
+                hashlib.sha256(data).hexdigest(),
+                draft.session_id,
+                source,
+                digest,
+                self._job.version,
+            ),
+            number,
+        )
+
+
+def _identity(document: dict[str, Any]) -> Any:
+    """Give what makes a bundle the same: its session, and the source that it was made from."""
+    extra = document.get("x-dcb")
+    if not isinstance(extra, dict):
+        return {
+            name: value for name, value in document.items() if name not in ("exportedAt", "sha256")
+        }
+    native = extra.get("native")
+    kept = native if isinstance(native, dict) else {}
+    return (
+        document.get("sourceSessionId"),
+        extra.get("dcb"),
+        extra.get("blake3"),
+        kept.get("pointer"),
+        kept.get("kind"),
+    )
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

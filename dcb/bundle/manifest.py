@@ -1,0 +1,109 @@
+"""The index of a folder of bundles, ``manifest.json``.
+
+``{"manifest": "dcb-bundles", "version": 1, "bundles": [...]}``; an entry holds ``name``,
+``sha256`` (of the file), ``sessionId``, ``source`` (as it was named), ``blake3`` (of the
+source) and ``dcb`` (the version that wrote it). Entries are sorted by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from converters.errors import BadInput
+from dcb import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["NAME", "Entry", "Manifest"]
+
+NAME: Final = "manifest.json"
+
+
+class Entry(msgspec.Struct, rename="camel"):
+    """One bundle."""
+
+    name: str
+    sha256: str
+    session_id: str
+    source: str
+    blake3: str
+    dcb: str
+
+
+class _Document(msgspec.Struct):
+    manifest: Literal["dcb-bundles"] = "dcb-bundles"
+    version: Literal[1] = 1
+    bundles: list[Entry] = []
+
+
+class _Written(msgspec.Struct):
+    manifest: str
+    version: int
+    bundles: list[Entry]
+
+
+class Manifest:
+    """The entries of a folder, by name and by what they were made from."""
+
+    def __init__(self, folder: Path, entries: list[Entry] | None = None) -> None:
+        self._folder = folder
+        self.by_name: dict[str, Entry] = {}
+        self._by_origin: dict[tuple[str, str, int], Entry] = {}
+        self._changed = False
+        self._counts: dict[tuple[str, str], int] = {}
+        for entry in entries or ():
+            self._add(entry)
+
+    @classmethod
+    def load(cls, folder: Path, data: bytes | None) -> Manifest:
+        """Read the index of a folder; ``None``: there is none. Raises :class:`BadInput`."""
+        if data is None:
+            return cls(folder)
+        try:
+            document = msgspec.json.decode(data, type=_Document)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadInput(
+                f"the index of the bundles is damaged: {error}"[:200],
+                path=str(folder / NAME),
+                hint="remove it; the next export makes it anew from the bundles",
+            ) from error
+        return cls(folder, document.bundles)
+
+    def _add(self, entry: Entry) -> None:
+        origin = entry.source, entry.session_id
+        number = self._counts.get(origin, 0)
+        self._counts[origin] = number + 1
+        self.by_name[entry.name] = entry
+        self._by_origin[(*origin, number)] = entry
+
+    def find(self, source: str, session_id: str, number: int) -> Entry | None:
+        """Give the entry of the ``number``-th session of an id in a source."""
+        return self._by_origin.get((source, session_id, number))
+
+    def of_source(self, source: str) -> list[Entry]:
+        """Give all entries of a source."""
+        return [entry for entry in self.by_name.values() if entry.source == source]
+
+    def put(self, entry: Entry, number: int) -> None:
+        """Add an entry, or replace the one of the same origin."""
+        origin = entry.source, entry.session_id, number
+        old = self._by_origin.get(origin)
+        if old is not None and old.name != entry.name:
+            self.by_name.pop(old.name, None)
+        self._by_origin[origin] = entry
+        self.by_name[entry.name] = entry
+        self._changed = True
+
+    def save(self) -> None:
+        """Write the index if anything changed, whole or not at all."""
+        if not self._changed:
+            return
+        entries = [self.by_name[name] for name in sorted(self.by_name)]
+        data = msgspec.json.format(
+            msgspec.json.encode(_Written("dcb-bundles", 1, entries)), indent=2
+        )
+        files.write_whole(self._folder / NAME, data + b"\n", force=True)
+        self._changed = False

@@ -1,0 +1,322 @@
+"""``dcb bundle``: back up sessions, check the bundles, restore them on another machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from converters import registry
+from converters.errors import BadInput, DcbError, UsageError
+from converters.ledger import Report, merge
+from converters.reading import COMPANION, Skipped, Unit
+from converters.writing import check_options
+from dcb.bundle import Exported, Job, export
+from dcb.bundle.landing import rule_of
+from dcb.bundle.manifest import NAME
+from dcb.bundle.restore import Plan, Restored, restore
+from dcb.bundle.verify import Checked, check_folder, check_input, is_bundle_name
+from dcb.cli import _run
+from dcb.cli._inputs import (
+    BranchOption,
+    FromOption,
+    InputsArgument,
+    JsonOption,
+    StrictOption,
+    SubagentsOption,
+    TzOption,
+    collect,
+    open_named,
+    read_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.types import Input
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+PathsArgument = Annotated[
+    list[str], typer.Argument(metavar="PATH...", help="Bundles, or folders that hold bundles.")
+]
+PassphraseOption = Annotated[
+    Path | None,
+    typer.Option("--passphrase-file", metavar="FILE", help="Seal (or open) with its passphrase."),
+]
+
+
+def _passphrase(path: Path | None) -> str | None:
+    """Read a passphrase; one line break at the end is not part of it."""
+    if path is None:
+        return None
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput("the passphrase cannot be read", path=str(path)) from error
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+class _Problems:
+    """Counts and prints what failed."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.count = 0
+        self._json = json
+
+    def take(self, error: DcbError) -> None:
+        self.count += 1
+        _run.print_error(error)
+        if self._json:
+            _run.emit(_run.error_record(error))
+
+
+@app.command("export", epilog="Example: dcb bundle export ~/.claude/projects -o backup/")
+def export_(
+    inputs: InputsArgument,
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the bundles.")
+    ],
+    from_: FromOption = None,
+    subagents: SubagentsOption = "include",
+    branch: BranchOption = "active",
+    tz: TzOption = None,
+    strict: StrictOption = False,
+    passphrase_file: PassphraseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write one bundle per session into a folder: its log, and its source's own bytes.
+
+    Run it again to bring the folder up to date; what did not change is not written again.
+    """
+    problems = _Problems(json=json)
+    options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
+    job = Job(time.time_ns() // 1_000_000, metadata.version("dcb"), options)
+    found = collect(inputs, from_=from_, on_error=problems.take, on_skip=_skipped)
+    reports: list[Report] = []
+    made: dict[str, int] = {}
+    outside = (unit for unit in found if not _is_below(unit, output))
+    for one in export(
+        outside, output, job, passphrase=_passphrase(passphrase_file), reports=reports
+    ):
+        if one.error is not None:
+            problems.take(one.error)
+            continue
+        made[one.status] = made.get(one.status, 0) + 1
+        _show_exported(one, json=json)
+    total = merge(reports)
+    counts = ", ".join(f"{n} {status}" for status, n in made.items()) or "no session found"
+    _run.say(f"{counts}; {problems.count} failed" if problems.count else counts)
+    if total.entries:
+        _run.say(_run.summarize(total))
+    if json:
+        _run.emit({"report": total, "failed": problems.count})
+    if problems.count or not made:
+        raise typer.Exit(1)
+    if strict and total.degraded:
+        raise typer.Exit(3)
+
+
+def _skipped(entry: Skipped) -> None:
+    if entry.reason != COMPANION:
+        _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
+
+
+def _is_below(unit: Unit, folder: Path) -> bool:
+    """Whether an input is one of the bundles that this command writes."""
+    path = unit.input.path
+    return path is not None and Path(path).resolve().is_relative_to(folder.resolve())
+
+
+def _show_exported(one: Exported, *, json: bool) -> None:
+    if json:
+        _run.emit(
+            {
+                "source": one.source,
+                "session": one.session_id,
+                "title": one.title,
+                "output": str(one.path),
+                "status": one.status,
+            }
+        )
+    elif one.status != "unchanged":
+        _run.put(str(one.path))
+
+
+@app.command(epilog="Example: dcb bundle verify backup/")
+def verify(
+    paths: PathsArgument,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse repeated members too.")] = False,
+    passphrase_file: PassphraseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check both fingerprints of every bundle, and a folder against its index.
+
+    Exit code 1 when anything is wrong; the codes stand behind each file.
+    """
+    problems = _Problems(json=json)
+    passphrase = _passphrase(passphrase_file)
+    checked: list[Checked] = []
+    folders: dict[Path, dict[str, Checked]] = {}
+    for source, nested in _bundles(paths, problems, folders):
+        one = check_input(source, passphrase, strict=strict)
+        checked.append(one)
+        if nested:
+            folders.setdefault(Path(source.name).parent, {})[Path(source.name).name] = one
+    for folder, names in folders.items():
+        try:
+            checked += check_folder(folder, names, names)
+        except DcbError as error:
+            problems.take(error)
+    for one in checked:
+        _show_checked(one, json=json)
+    bad = sum(1 for one in checked if one.problems)
+    if not checked and not problems.count:
+        _run.say("error: no bundle found")
+    if bad or problems.count or not checked:
+        raise typer.Exit(1)
+
+
+def _show_checked(one: Checked, *, json: bool) -> None:
+    if json:
+        record = {"bundle": one.name, "ok": not one.problems, "problems": one.problems}
+        _run.emit({**record, "session": one.session_id, "sha256": one.sha256})
+    else:
+        _run.put(f"{one.name}: {', '.join(one.problems) or 'ok'}")
+
+
+def _bundles(
+    paths: list[str],
+    problems: _Problems,
+    folders: dict[Path, dict[str, Checked]] | None = None,
+) -> Iterator[tuple[Input, bool]]:
+    """Give every bundle, and whether it was found in a folder; note folders with an index."""
+    for found in open_named(paths):
+        if isinstance(found, DcbError):
+            problems.take(found)
+        elif isinstance(found, Skipped) or not hasattr(found, "nested"):
+            continue
+        elif not found.nested:
+            yield found, False
+        elif is_bundle_name(found.name):
+            yield found, True
+        elif folders is not None and Path(found.name).name == NAME:
+            folders.setdefault(Path(found.name).parent, {})
+
+
+@app.command("restore", epilog="Example: dcb bundle restore backup/ --to claude --into out/")
+def restore_(
+    paths: PathsArgument,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", "-t", help="Format to restore to; a DSH log without it."),
+    ] = None,
+    native: Annotated[
+        bool, typer.Option("--native", help="Give the source's own files back, byte for byte.")
+    ] = False,
+    into: Annotated[
+        Path, typer.Option("--into", metavar="DIR", help="Folder that gets the files.")
+    ] = Path(),
+    session_id: Annotated[
+        str | None, typer.Option("--session-id", metavar="ID", help="New id of the session.")
+    ] = None,
+    map_cwd: Annotated[
+        list[str] | None,
+        typer.Option("--map-cwd", metavar="FROM=TO", help="Where a working directory is here."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="NAME=VALUE", help="Option of the target format."),
+    ] = None,
+    strict: StrictOption = False,
+    passphrase_file: PassphraseOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be written.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Restore sessions from bundles; nothing that exists is overwritten.
+
+    A session whose working directory is not on this machine is grouped by --map-cwd, else to
+    the folder of its bundle, and the result says so.
+    """
+    if native and to is not None:
+        raise UsageError("--native and --to exclude each other")
+    problems = _Problems(json=json)
+    target = None if native else registry.target(to or "dsh")
+    given = dict(text.partition("=")[::2] for text in option or ())
+    plan = Plan(
+        to=target,
+        into=into,
+        is_folder=lambda path: Path(path).is_dir(),
+        here=lambda path: str(Path(path).resolve()),
+        rules=tuple(map(rule_of, map_cwd or ())),
+        to_options={} if target is None else check_options(target, given),
+        session_id=session_id,
+        passphrase=_passphrase(passphrase_file),
+        strict=strict,
+        dry_run=dry_run,
+        windows=os.name == "nt",
+    )
+    sources = [source for source, _ in _bundles(paths, problems)]
+    if session_id is not None and len(sources) > 1:
+        raise UsageError("--session-id takes one bundle")
+    done: list[Restored] = []
+    for source in sources:
+        try:
+            one = restore(source, plan)
+        except UsageError:
+            raise
+        except DcbError as error:
+            problems.take(error)
+        else:
+            done.append(one)
+            _show_restored(one, json=json)
+    _finish(done, problems, strict=strict, json=json)
+
+
+def _finish(done: list[Restored], problems: _Problems, *, strict: bool, json: bool) -> None:
+    total = merge(one.report for one in done if one.report is not None)
+    if total.entries:
+        _run.say(_run.summarize(total))
+    if json:
+        _run.emit({"report": total, "restored": len(done), "failed": problems.count})
+    if not done and not problems.count:
+        _run.say("error: no bundle found")
+    if problems.count or not done:
+        raise typer.Exit(1)
+    if strict and total.degraded:
+        raise typer.Exit(3)
+
+
+def _show_restored(one: Restored, *, json: bool) -> None:
+    landing = one.landing
+    if json:
+        record: dict[str, Any] = {
+            "bundle": one.bundle,
+            "session": one.session_id,
+            "status": one.status,
+            "paths": [str(path) for path in one.paths],
+            "originalCwd": landing.original_cwd,
+            "cwdAvailable": landing.cwd_available,
+            "groupedTo": landing.grouped_to,
+            "landingHint": landing.landing_hint,
+            "remapped": landing.remapped,
+            "restoreNote": landing.note,
+            "of": one.of,
+        }
+        _run.emit({name: value for name, value in record.items() if value is not None})
+        return
+    if one.status == "elsewhere":
+        _run.say(f"{one.bundle}: its files travel with the bundle of session {one.of}")
+    for path in one.paths:
+        _run.put(f"{one.status} {path}")
+    if landing.note:
+        _run.say(f"note: {landing.note}")
