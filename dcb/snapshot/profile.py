@@ -16,6 +16,28 @@ from converters.errors import UsageError
 from converters.text import JS_SPACE
 from dcb.snapshot import header as head
 from dcb.snapshot import layers, safety
+from dcb.snapshot.budget import by_place, by_time
+from dcb.snapshot.classify import (
+    Cutting,
+    is_prompt_line,
+    is_shell_line,
+    loose_pieces,
+    loose_segments,
+    sentences,
+    strict_pieces,
+)
+from dcb.snapshot.compiling import (
+    Compiling,
+    content_id,
+    loose_double,
+    loose_title,
+    merge_by_key,
+    merge_by_scope_and_key,
+    near_double,
+    short_title,
+    stamp_id,
+)
+from dcb.snapshot.lexicon import builtin
 from dcb.snapshot.lexing import (
     BOM,
     digest,
@@ -27,6 +49,7 @@ from dcb.snapshot.lexing import (
     unescape,
 )
 from dcb.snapshot.problem import Problem
+from dcb.snapshot.summarize import Extracting, loose_bullet, tidy_bullet
 from dcb.snapshot.values import integer, loose_number
 
 if TYPE_CHECKING:
@@ -96,6 +119,7 @@ class Profile:
     id: str
     writing: Writing
     reading: Reading
+    compiling: Compiling
     dialects: frozenset[head.Dialect]
 
 
@@ -205,6 +229,19 @@ PUBLISHED: Final = Profile(
         rules={"published": _STRICT, "plugin": _MENDED, "plugin-0.1.0": _MENDED},
         verify=head.verify_published,
     ),
+    compiling=Compiling(
+        lexicon=lambda: builtin("published"),
+        cutting=Cutting(strict_pieces, sentences, is_shell_line),
+        extracting=Extracting(tidy_bullet, unique_first=True),
+        double=near_double,
+        merge=merge_by_scope_and_key,
+        title=short_title,
+        untitled="未命名对话快照",
+        described="由 dcb 自动编译。",
+        order=by_place,
+        snapshot_id=content_id,
+        created_at=lambda stamp: stamp.last_ms,
+    ),
     dialects=frozenset({"published"}),
 )
 """The published format and rules; the default."""
@@ -228,6 +265,19 @@ PLUGIN: Final = Profile(
         meta=head.loose_meta,
         rules=dict.fromkeys(("published", "plugin", "plugin-0.1.0"), _COMPATIBLE),
         verify=head.verify_plugin,
+    ),
+    compiling=Compiling(
+        lexicon=lambda: builtin("plugin"),
+        cutting=Cutting(loose_pieces, loose_segments, is_prompt_line),
+        extracting=Extracting(loose_bullet, unique_first=False),
+        double=loose_double,
+        merge=merge_by_key,
+        title=loose_title,
+        untitled="未命名对话快照",
+        described="由 DialogueContextBridge 自动编译。",
+        order=by_time,
+        snapshot_id=stamp_id,
+        created_at=lambda stamp: stamp.last_ms if stamp.now_ms is None else stamp.now_ms,
     ),
     dialects=frozenset({"plugin", "plugin-0.1.0"}),
 )
