@@ -15,6 +15,7 @@ __all__ = ["SOURCES", "generate", "load", "names"]
 
 SOURCES: Final = {
     "interchange": ("converters.ir:Session", "Interchange v1 document with x-dcb"),
+    "snapshot": ("dcb.snapshot.model:Snapshot", "The object of a snapshot document"),
     "report": ("converters.ledger:RunReport", "The account of a run of dcb"),
 }
 """Name -> (``module:type``, title)."""
