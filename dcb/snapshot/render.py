@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dcb.snapshot.document import decode, read, verdict, verify
-from dcb.snapshot.model import Snapshot
 from dcb.snapshot.tokens import estimate_snapshot
 from dcb.snapshot.values import MAX_DATE, date_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dcb.snapshot.model import Number, VerbatimEntry
+    from dcb.snapshot.model import Number, Snapshot, VerbatimEntry
 
 __all__ = ["lines", "to_object"]
 
