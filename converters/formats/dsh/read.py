@@ -165,9 +165,7 @@ class LogReader:
             self._ledger.skipped("duplicate-record", number, kind="session")
             return
         self._header = record
-        depth = record.get("delegationDepth")
-        nested = record.get("origin") == "subagent" or (isinstance(depth, int) and depth > 0)
-        if nested and self._ctx.options.subagents == "skip":
+        if _is_nested(record) and self._ctx.options.subagents == "skip":
             self._left_out = True
             self._ledger.skipped("subagent-skipped", number)
             return
@@ -179,8 +177,11 @@ class LogReader:
         extra: Extra = {}
         native = {name: header[name] for name in _KEPT_ASIDE if header.get(name) is not None}
         parent = header.get("parentSession")
-        if isinstance(parent, str) and parent:
+        if _is_nested(header) and isinstance(parent, str) and parent:
             extra["parent"] = {"sessionId": parent}
+        elif parent is not None:
+            # The log that this one was forked from.
+            native["parentSession"] = parent
         if header.get("delegationDepth"):
             native["delegationDepth"] = header["delegationDepth"]
         if native:
@@ -229,7 +230,8 @@ class LogReader:
             kind == "aborted" and (inner is None or inner == {"kind": "legacy"})
         )
         if turn is not None and not plain:
-            turn.extra = {**(turn.extra or {}), "end": reason}
+            extra = turn.extra or {}
+            turn.extra = {**extra, "native": {**extra.get("native", {}), "end": reason}}
         self._fresh, self._open = True, None
         self._ledger.mapped()
 
@@ -398,7 +400,7 @@ class LogReader:
         if self._keep_system(message.get("content")):
             self._ledger.aside("system-prompt-aside", event.line)
         else:
-            self._ledger.skipped("empty-message", event.line, kind="system")
+            self._ledger.skipped("record-skipped", event.line, kind="empty system prompt")
 
     def _keep_system(self, content: Any) -> bool:
         """Keep the texts of a system prompt; ``False`` when there is none."""
@@ -484,6 +486,11 @@ class LogReader:
         "compaction/summary": _summary,
         "compaction/end": _compaction_end,
     }
+
+
+def _is_nested(header: dict[str, Any]) -> bool:
+    depth = header.get("delegationDepth")
+    return header.get("origin") == "subagent" or (isinstance(depth, int) and depth > 0)
 
 
 def _is_tool_side(kind: str) -> bool:

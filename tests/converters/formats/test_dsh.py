@@ -346,7 +346,7 @@ def test_reasoning_results_and_usage_are_kept() -> None:
     assert result.extra == {"native": {"error": {"name": "Boom", "code": "E"}}}
     assert turn.aborted
     assert turn.extra is not None
-    assert turn.extra["end"]["reason"] == {"kind": "user"}
+    assert turn.extra["native"]["end"]["reason"] == {"kind": "user"}
 
 
 def test_wrapped_results_in_a_message_are_lifted() -> None:
