@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.ledger import count_items
 
 if TYPE_CHECKING:
-    from converters.ir import Extra, Session
+    from converters.ir import Block, Extra, Session, Turn, Usage
     from converters.ledger import Ledger
 
 __all__ = ["Account"]
+
+_KINDS = {Text: "text", Reasoning: "reasoning", Image: "image"}
 
 
 class Account:
@@ -86,6 +89,58 @@ class Account:
         """Give the native members to write back: none for another format's session."""
         found = extra.get("native") if extra and self.own else None
         return found if isinstance(found, dict) else {}
+
+    def fields(
+        self, session: Session, *, title: bool = False, model: bool = False, time: bool = False
+    ) -> None:
+        """Account for the fields of the session itself; those named are in the output."""
+        self.turn = self.step = None
+        if session.title is not None and title:
+            self.kept("title")
+        elif session.title is not None:
+            self.lost("title-dropped", "title")
+        if session.meta.cwd is not None:
+            self.lost("cwd-dropped", "cwd")
+        if session.meta.created_at is not None and time:
+            self.kept("time")
+        else:
+            self.time(session.meta.created_at)
+        if session.model is not None and model:
+            self.kept("model")
+        else:
+            self.model(session.model)
+        self.members(session.meta.extra)
+
+    def turn_state(self, turn: Turn) -> None:
+        """Account for the marks of a turn, which messages have no place for."""
+        self.lost("state-dropped", "state", turn.aborted + turn.shadowed)
+
+    def compaction(self, turn: Turn) -> str | None:
+        """Give the summary that the target gets as text, and account for the rest of it."""
+        found = turn.compaction
+        if found is None:
+            return None
+        self.lost("compaction-text", "compaction")
+        self.time(found.time)
+        self.model(found.model)
+        self.members(found.extra)
+        return found.summary
+
+    def usage(self, usage: Usage | None) -> None:
+        """Count usage that the target has no place for."""
+        if usage is not None:
+            self.lost("usage-dropped", "usage")
+            self.members(usage.extra)
+
+    def foreign(self, block: Block) -> None:
+        """Count a block where it has no place: a call in a prompt, reasoning in a result."""
+        if not isinstance(block, ToolCallBlock):
+            self.lost("block-dropped", f"block.{_KINDS.get(type(block), 'text')}")
+        self.members(block.extra)
+
+    def all_lost(self, extra: Extra | None) -> None:
+        """Count every member of an ``x-dcb`` whose holder is not written."""
+        self.lost("extra-dropped", "extra", len(extra or ()))
 
     def close(self) -> None:
         """Hand the counts to the ledger."""

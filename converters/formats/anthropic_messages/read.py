@@ -1,0 +1,276 @@
+"""Reads messages of the Anthropic API into turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from converters.ir import Text
+from converters.shapes import anthropic, envelope, rows
+from converters.shapes.openai_chat import rest
+from converters.shapes.talk import Talk
+from converters.types import Context, Head, Input, Match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Block, Extra, Session
+    from converters.ledger import Ledger, Place
+    from converters.shapes.rows import Row
+
+__all__ = ["ID", "probe", "read"]
+
+ID: Final = "anthropic-messages"
+_MARKS: Final = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
+)
+_REMINDER: Final = ("<system-reminder>", "</system-reminder>")
+_KNOWN: Final = frozenset({"role", "content", "id", "type"})
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("role") in ("user", "assistant", "system")
+        and "content" in value
+    )
+
+
+def _is_request(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("messages"), list)
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    return value.get("type") == "message" and isinstance(value.get("content"), list)
+
+
+def _paths(value: dict[str, Any]) -> envelope.Exchange:
+    found = envelope.find(value, _is_request, _is_response)
+    return envelope.Exchange(found.request, found.response or None)
+
+
+def _is_document(value: dict[str, Any]) -> bool:
+    # A response at the root is a message like any other.
+    return _paths(value) != (None, None)
+
+
+_SHAPE: Final = rows.Shape(_is_document, _is_message)
+
+
+def probe(head: Head) -> Match | None:
+    """Recognise block types, ``system`` with ``max_tokens``, tools with ``input_schema``."""
+    best: Match | None = None
+    for value in rows.candidates(head):
+        match = _judge(value)
+        if match is not None and (best is None or match.score > best.score):
+            best = match
+    return best
+
+
+def _judge(value: Any) -> Match | None:
+    if isinstance(value, list):
+        return _judge_messages([item for item in value[:20] if _is_message(item)])
+    if any(name in value for name in ("uuid", "sessionId", "parentUuid", "chat_messages")):
+        return None
+    if _is_message(value):
+        if _is_response(value) and "stop_reason" in value:
+            return Match(92, "response message with stop_reason")
+        return _judge_messages([value])
+    paths = _paths(value)
+    if paths.response is not None:
+        return Match(92, "response message")
+    if paths.request is None:
+        return None
+    request = envelope.at(value, paths.request)
+    tools = request.get("tools")
+    if isinstance(tools, list) and any(
+        isinstance(tool, dict) and isinstance(tool.get("input_schema"), dict) for tool in tools
+    ):
+        return Match(92, "tools with input_schema")
+    if "system" in request and "max_tokens" in request:
+        return Match(90, "system and max_tokens beside messages")
+    return _judge_messages([item for item in request["messages"][:20] if _is_message(item)])
+
+
+def _judge_messages(items: list[dict[str, Any]]) -> Match | None:
+    for item in items:
+        if any(name in item for name in ("uuid", "sessionId", "parts")):
+            return None
+        content = item.get("content")
+        for part in content if isinstance(content, list) else ():
+            if not isinstance(part, dict):
+                continue
+            kind = part.get("type")
+            if kind in _MARKS or (kind in ("image", "document") and "source" in part):
+                return Match(90, f"content block {kind}")
+    return Match(30, "messages of user and assistant") if items else None
+
+
+def read(source: Input, ctx: Context) -> Iterator[Session]:
+    """Give the session of each conversation."""
+    for row in rows.rows(source, ctx.ledger, _SHAPE):
+        session = _conversation(row, ctx.ledger)
+        if session.turns:
+            yield session
+        if row.record and session.turns:
+            ctx.ledger.mapped()
+        elif row.record:
+            ctx.ledger.skipped("empty-session", row.place)
+
+
+def _conversation(row: Row, ledger: Ledger) -> Session:
+    value = row.value
+    if isinstance(value, list):
+        talk = _Reader(ledger, value)
+        if not row.counted:
+            ledger.seen(len(value))
+        talk.add(value, row.place, row.places)
+        return talk.session(row.identity, ID, {})
+    paths = _paths(value)
+    request, response = envelope.at(value, paths.request), envelope.at(value, paths.response)
+    messages = request.get("messages", [])
+    talk = _Reader(ledger, [*messages, response] if response else messages)
+    native: dict[str, Any] = {}
+    _system(request.get("system"), talk, native, f"{row.place}")
+    ledger.seen(len(messages) + (1 if response else 0))
+    base = "".join(f"/{name}" for name in (*(paths.request or ()), "messages"))
+    talk.add(messages, f"{row.place}{base}")
+    if response:
+        talk.add([response], f"{row.place}/response", [f"{row.place}/response"])
+    around = envelope.stripped(
+        value,
+        (paths.request, frozenset({"messages", "system", "model"})),
+        (paths.response, frozenset(response)),
+    )
+    if around:
+        native["envelope"] = around
+    for name, path in (("request", paths.request), ("response", paths.response)):
+        if path:
+            native[name] = list(path)
+    session = talk.session(envelope.identity_of(value, row), ID, native)
+    session.model = rows.text_of(request.get("model"))
+    session.title = envelope.title_of(value)
+    return session
+
+
+def _system(value: Any, talk: Talk, native: dict[str, Any], place: str) -> None:
+    """Keep the top-level system prompt; one entry for each block of a list."""
+    found = anthropic.blocks(value, talk.ledger, f"{place}/system")
+    texts = [block.text for block in found if isinstance(block, Text) and block.text]
+    for text in texts:
+        talk.add_system(text)
+    if texts:
+        talk.ledger.note("system-prompt-aside", f"{place}/system", len(texts))
+    if value and not isinstance(value, str):
+        native["systemBlocks"] = value
+
+
+class _Reader(Talk):
+    """Reads messages; every message gets its fate here."""
+
+    __slots__ = ("_ids", "_messages")
+
+    def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
+        super().__init__(ledger, self._declared)
+        self._messages = messages
+        self._ids: frozenset[str] | None = None
+
+    def _declared(self) -> frozenset[str]:
+        if self._ids is None:
+            self._ids = frozenset(
+                part["id"]
+                for message in self._messages
+                if isinstance(message, dict) and isinstance(message.get("content"), list)
+                for part in message["content"]
+                if isinstance(part, dict) and isinstance(part.get("id"), str)
+            )
+        return self._ids
+
+    def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
+        """Read messages; ``places`` are theirs, else they are elements of ``base``."""
+        for index, message in enumerate(messages):
+            place = places[index] if places else f"{base}/{index}"
+            if not isinstance(message, dict):
+                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
+                continue
+            role = message.get("role")
+            if role == "user":
+                self._user(message, place)
+            elif role == "assistant":
+                self._assistant(message, place)
+            elif role in ("system", "developer"):
+                self._system(message, place)
+            elif isinstance(role, str) and role:
+                self.ledger.skipped("role-unknown", place, kind=role[:40])
+            else:
+                self.ledger.skipped("malformed-record", place, kind="message without role")
+
+    def _user(self, message: dict[str, Any], place: Place) -> None:
+        found = anthropic.parts(message.get("content"), self.ledger, place)
+        attached, rules = self.attach(found.results, place)
+        kept: list[Block] = []
+        for block in found.blocks:
+            if isinstance(block, Text) and _injected(block.text):
+                rules.append("injection-skipped")
+            else:
+                kept.append(block)
+        if kept:
+            self.name_calls(kept, place)
+            self.builder.prompt(kept, extra=_extra(message))
+        self.fate(rules, place, kept=bool(kept or attached), kind="user")
+
+    def _assistant(self, message: dict[str, Any], place: Place) -> None:
+        found = anthropic.parts(message.get("content"), self.ledger, place)
+        counts = None
+        if message.get("usage") is not None:
+            counts = anthropic.usage(message["usage"])
+            if counts is None:
+                self.ledger.note("usage-invalid", place)
+        if not (found.blocks or found.results or found.opaque or counts):
+            self.fate([], place, kept=False, kind="assistant")
+            return
+        self.name_calls(found.blocks, place)
+        extra = _extra(message) or {}
+        if found.opaque:
+            extra["redacted"] = found.opaque
+        key = message.get("id")
+        if found.blocks or found.opaque or counts:
+            self.builder.step(
+                found.blocks,
+                key=key if isinstance(key, str) and key else None,
+                model=rows.text_of(message.get("model")),
+                usage=counts,
+                extra=extra or None,
+            )
+        attached, rules = self.attach(found.results, place)
+        kept = bool(found.blocks or found.opaque or counts or attached)
+        self.fate(rules, place, kept=kept, kind="assistant")
+
+    def _system(self, message: dict[str, Any], place: Place) -> None:
+        found = anthropic.blocks(message.get("content"), self.ledger, place)
+        text = "\n".join(block.text for block in found if isinstance(block, Text))
+        if not text:
+            self.ledger.skipped("empty-message", place, kind="system")
+            return
+        self.add_system(text, message)
+        self.ledger.aside("system-prompt-aside", place)
+
+
+def _injected(text: str) -> bool:
+    """Whether a whole text is host text: one reminder element from start to end."""
+    text = text.strip()
+    return text.startswith(_REMINDER[0]) and text.find(_REMINDER[1]) == len(text) - len(
+        _REMINDER[1]
+    )
+
+
+def _extra(message: dict[str, Any]) -> Extra | None:
+    """Give id and other members of a message; the type ``message`` says nothing."""
+    extra: Extra = {}
+    if isinstance(message.get("id"), str) and message["id"]:
+        extra["id"] = message["id"]
+    native = rest(message, _KNOWN)
+    if message.get("type") == "message":
+        native["type"] = "message"
+    if native:
+        extra["native"] = native
+    return extra or None

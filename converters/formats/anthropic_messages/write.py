@@ -1,0 +1,160 @@
+"""Turns as messages of the Anthropic API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from converters.formats.anthropic_messages.read import ID
+from converters.ir import Reasoning, ToolCallBlock, prompt_of
+from converters.shapes import anthropic, envelope, rows
+from converters.shapes.account import Account
+from converters.shapes.talk import system_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from converters.ir import Session, Step, Turn
+    from converters.types import Context, Sink
+
+__all__ = ["write"]
+
+
+def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
+    """Write one document, or an array of them."""
+    rows.write_rows(sink, (_written(session, ctx) for session in sessions), lines=False)
+
+
+def _written(session: Session, ctx: Context) -> dict[str, Any]:
+    account = Account(ctx.ledger, session, own=session.provider == ID)
+    native = account.native(session.extra)
+    messages: list[dict[str, Any]] = []
+    summaries: list[str] = []
+    places = system_places(session, native)
+    leading = [text for text, note in places if not isinstance(note.get("message"), dict)]
+    inner = [
+        (_number(note.get("turn")), _number(note.get("step")), note["message"])
+        for _, note in places
+        if isinstance(note.get("message"), dict)
+    ]
+    for number, turn in enumerate(session.turns):
+        account.turn, account.step = number, None
+        before = len(session.turns[number - 1].steps) if number else 0
+        while inner and inner[0][:2] <= (number, before):
+            messages.append(inner.pop(0)[2])
+        summary = account.compaction(turn)
+        if summary is not None:
+            summaries.append(summary)
+        _prompt(turn, account, messages, first=number == 0)
+        for index, step in enumerate(turn.steps):
+            account.step = index
+            while inner and inner[0][:2] <= (number + 1, index):
+                messages.append(inner.pop(0)[2])
+            _step(step, account, messages)
+    messages += [message for _, _, message in inner]
+    document = _document(session, native, messages, _system(native, leading, summaries))
+    account.fields(session, title=document.get("title") == session.title, model=True)
+    account.members(session.extra, "system")
+    account.close()
+    return document
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _system(native: dict[str, Any], leading: list[str], summaries: list[str]) -> Any:
+    """Give the value of ``system``: the source's own blocks, one text, or text blocks."""
+    own = native.get("systemBlocks")
+    if isinstance(own, list) and not summaries:
+        return own
+    texts = leading + summaries
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def _document(
+    session: Session, native: dict[str, Any], messages: list[dict[str, Any]], system: Any
+) -> dict[str, Any]:
+    around = native.get("envelope")
+    around = around if isinstance(around, dict) else {}
+    paths = envelope.paths_of(native)
+    members: dict[str, Any] = {}
+    if session.model is not None:
+        members["model"] = session.model
+    if system is not None:
+        members["system"] = system
+    if paths.response and messages and messages[-1].get("role") == "assistant":
+        around = envelope.fill(around, paths.response, messages.pop())
+    members["messages"] = messages
+    return envelope.fill(around, paths.request or (), members)
+
+
+def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: bool) -> None:
+    blocks = prompt_of(turn)
+    account.time(turn.time)
+    account.turn_state(turn)
+    if not blocks:
+        if not first and turn.steps:
+            account.note("turn-merged")
+        account.all_lost(turn.extra)
+        return
+    account.kept("prompt")
+    message: dict[str, Any] = {"role": "user", "content": anthropic.content(blocks, account)}
+    if account.own and turn.extra and "id" in turn.extra:
+        message["id"] = turn.extra["id"]
+    message |= account.native(turn.extra)
+    account.members(turn.extra, "id" if account.own else "")
+    out.append(message)
+
+
+def _step(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
+    native = account.native(step.extra)
+    parts: list[dict[str, Any]] = []
+    redacted = step.extra.get("redacted") if step.extra else None
+    if isinstance(redacted, list):
+        parts += [part for part in redacted if isinstance(part, dict)]
+    calls = {call.id: call for call in step.tool_calls}
+    for block in step.content:
+        if isinstance(block, ToolCallBlock):
+            account.members(block.extra)
+            if block.id in calls:
+                parts.append(anthropic.tool_use(calls.pop(block.id), account))
+        elif isinstance(block, Reasoning):
+            parts.append(anthropic.thinking(block, account))
+        else:
+            part = anthropic.part_of(block, account)
+            if part is not None:
+                parts.append(part)
+    parts += [anthropic.tool_use(call, account) for call in calls.values()]
+    account.time(step.time)
+    if step.model is not None and native.get("model") == step.model:
+        account.kept("model")
+    else:
+        account.model(step.model)
+    if step.usage is not None and "usage" in native:
+        account.kept("usage")
+        account.members(step.usage.extra)
+    else:
+        account.usage(step.usage)
+    if parts or native:
+        message: dict[str, Any] = {"role": "assistant", "content": parts}
+        if account.own and step.extra and "id" in step.extra:
+            message["id"] = step.extra["id"]
+        out.append(message | native)
+        written = ("redacted" if isinstance(redacted, list) else "", "id" if account.own else "")
+        account.members(step.extra, *written)
+    else:
+        account.all_lost(step.extra)
+        if not step.tool_results:
+            account.note("empty-message", "assistant")
+    results = [anthropic.tool_result(result, account) for result in step.tool_results]
+    mine = [block for block in results if block["type"] != "tool_result"]
+    if mine and out:
+        # Results of server tools stand in the assistant message itself.
+        last = out[-1]
+        if last.get("role") == "assistant" and isinstance(last["content"], list):
+            last["content"] += mine
+            results = [block for block in results if block["type"] == "tool_result"]
+    if results:
+        out.append({"role": "user", "content": results})

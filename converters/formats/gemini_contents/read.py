@@ -1,0 +1,297 @@
+"""Reads contents of the Gemini API into turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from converters.ir import Text
+from converters.ledger import Ledger
+from converters.shapes import envelope, gemini, rows
+from converters.shapes.openai_chat import rest
+from converters.shapes.talk import Talk
+from converters.types import Context, Head, Input, Match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Session
+    from converters.ledger import Place
+    from converters.shapes.rows import Row
+
+__all__ = ["ID", "probe", "read"]
+
+ID: Final = "gemini-contents"
+_PARTS: Final = (
+    "text",
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+)
+_REQUEST: Final = frozenset({"contents", "systemInstruction", "system_instruction", "model"})
+_RESPONSE: Final = frozenset({"candidates", "usageMetadata", "usage_metadata", "createTime"})
+_KNOWN: Final = frozenset({"role", "parts"})
+
+
+def _is_message(value: Any) -> bool:
+    """Whether a value is a content: parts without a ``type``, each of a known kind."""
+    if not isinstance(value, dict) or not isinstance(value.get("parts"), list):
+        return False
+    if value.get("role", "user") not in ("user", "model", "function", "system"):
+        return False
+    parts = [part for part in value["parts"][:20] if isinstance(part, dict)]
+    return not parts or any(
+        "type" not in part and any(gemini.member(part, name) is not None for name in _PARTS)
+        for part in parts
+    )
+
+
+def _is_request(value: dict[str, Any]) -> bool:
+    contents = value.get("contents")
+    if isinstance(contents, dict):
+        contents = [contents]
+    return isinstance(contents, list) and (
+        not contents or any(_is_message(item) for item in contents[:20])
+    )
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    found = value.get("candidates")
+    return isinstance(found, list) and any(
+        isinstance(item, dict) and isinstance(item.get("content"), dict) for item in found[:20]
+    )
+
+
+def _is_document(value: dict[str, Any]) -> bool:
+    return envelope.find(value, _is_request, _is_response) != (None, None)
+
+
+_SHAPE: Final = rows.Shape(_is_document, _is_message)
+
+
+def probe(head: Head) -> Match | None:
+    """Recognise ``contents`` or ``candidates`` with untyped parts."""
+    best: Match | None = None
+    for value in rows.candidates(head):
+        match = _judge(value)
+        if match is not None and (best is None or match.score > best.score):
+            best = match
+    return best
+
+
+def _judge(value: Any) -> Match | None:
+    if isinstance(value, list):
+        items = [item for item in value[:20] if _is_message(item)]
+        return _judge_contents(items, 70)
+    if "chunkedPrompt" in value or "sessionId" in value or "uuid" in value:
+        return None
+    if _is_message(value):
+        return _judge_contents([value], 70)
+    paths = envelope.find(value, _is_request, _is_response)
+    if paths.response is not None:
+        return Match(92, "candidates with content")
+    if paths.request is None:
+        return None
+    contents = envelope.at(value, paths.request).get("contents")
+    items = contents if isinstance(contents, list) else [contents]
+    return _judge_contents([item for item in items[:20] if _is_message(item)], 90)
+
+
+def _judge_contents(items: list[dict[str, Any]], score: int) -> Match | None:
+    if not items or any("id" in item or "uuid" in item for item in items):
+        return None
+    if any(item.get("role") == "model" for item in items):
+        return Match(score, "contents of user and model with parts")
+    return Match(min(score, 80) - 5, "contents with parts")
+
+
+def read(source: Input, ctx: Context) -> Iterator[Session]:
+    """Give the session of each conversation."""
+    for row in rows.rows(source, ctx.ledger, _SHAPE):
+        held = False
+        for session in _conversation(row, ctx):
+            if session.turns:
+                held = True
+                yield session
+        if row.record and held:
+            ctx.ledger.mapped()
+        elif row.record:
+            ctx.ledger.skipped("empty-session", row.place)
+
+
+def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
+    value = row.value
+    if isinstance(value, dict):
+        yield from _document(row, value, ctx)
+        return
+    if not row.counted:
+        ctx.ledger.seen(len(value))
+    talk = _Reader(ctx.ledger, value)
+    talk.add(value, row.place, row.places)
+    yield talk.session(row.identity, ID, {})
+
+
+def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session]:
+    paths = envelope.find(value, _is_request, _is_response)
+    request, response = envelope.at(value, paths.request), envelope.at(value, paths.response)
+    contents = request.get("contents", [])
+    contents = contents if isinstance(contents, list) else [contents]
+    candidates = response.get("candidates", [])
+    native: dict[str, Any] = {}
+    around = envelope.stripped(value, (paths.request, _REQUEST), (paths.response, _RESPONSE))
+    if around:
+        native["envelope"] = around
+    for name, path in (("request", paths.request), ("response", paths.response)):
+        if path is not None and (path or name == "response"):
+            native[name] = list(path)
+    if candidates and isinstance(candidates[0], dict):
+        native["candidate"] = {k: v for k, v in candidates[0].items() if k != "content"}
+    identity = rows.text_of(response.get("responseId")) or envelope.identity_of(value, row)
+    ctx.ledger.seen(len(contents) + len(candidates))
+    base = f"{row.place}{''.join(f'/{name}' for name in (*(paths.request or ()), 'contents'))}"
+    top = f"{row.place}{''.join(f'/{name}' for name in (*(paths.response or ()), 'candidates'))}"
+    answers = [item.get("content") if isinstance(item, dict) else item for item in candidates]
+    chosen = _chosen(ctx, len(answers))
+    branches = []
+    for number, answer in enumerate(answers):
+        if number not in chosen:
+            branches.append({"id": f"{identity}~b{number}", "contents": [answer]})
+            ctx.ledger.aside("branch-collapsed", f"{top}/{number}")
+    for place, number in enumerate(chosen or [0]):
+        ledger = ctx.ledger if place == 0 else Ledger()
+        talk = _Reader(ledger, [*contents, *answers[number : number + 1]])
+        _system(request, talk, f"{row.place}")
+        talk.add(contents, base)
+        if answers:
+            answer = answers[number]
+            if isinstance(answer, dict) and "role" not in answer:
+                answer = {**answer, "role": "model"}
+            talk.add([answer], "", [f"{top}/{number}/content"])
+            if place:
+                ctx.ledger.mapped()
+        session = talk.session(identity if number == 0 else f"{identity}~b{number}", ID, native)
+        _fields(session, request, response, ctx, row)
+        session.title = envelope.title_of(value)
+        if branches and place == 0:
+            session.extra = {**(session.extra or {}), "branches": branches}
+        yield session
+
+
+def _chosen(ctx: Context, count: int) -> list[int]:
+    """Give the candidates that become sessions: the first, all, or the one asked for."""
+    wanted = ctx.options.branch
+    if wanted == "all":
+        return list(range(count))
+    number = 0 if wanted == "active" or not 0 <= wanted < count else wanted
+    return [number] if count else []
+
+
+def _fields(
+    session: Session, request: dict[str, Any], response: dict[str, Any], ctx: Context, row: Row
+) -> None:
+    """Put model, time and usage of the envelope where they belong."""
+    version = rows.text_of(gemini.member(response, "modelVersion"))
+    session.model = rows.text_of(request.get("model")) or version
+    time = envelope.created_ms(
+        gemini.member(response, "createTime"), ctx.ledger, f"{row.place}/createTime"
+    )
+    session.meta.created_at = time
+    step = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    if step is None or not response:
+        return
+    step.time, step.model = time, version
+    raw = gemini.member(response, "usageMetadata")
+    if raw is not None:
+        step.usage = gemini.usage(raw)
+        if step.usage is None:
+            ctx.ledger.note("usage-invalid", f"{row.place}/usageMetadata")
+        elif raw != gemini.usage_object(step.usage):
+            step.extra = {**(step.extra or {}), "usage": raw}
+
+
+def _system(request: dict[str, Any], talk: Talk, place: str) -> None:
+    value = gemini.member(request, "systemInstruction")
+    if isinstance(value, dict):
+        value = value.get("parts")
+    found = gemini.blocks(value, talk.ledger, f"{place}/systemInstruction")
+    texts = [block.text for block in found if isinstance(block, Text) and block.text]
+    for text in texts:
+        talk.add_system(text)
+    if texts:
+        talk.ledger.note("system-prompt-aside", f"{place}/systemInstruction", len(texts))
+
+
+class _Reader(Talk):
+    """Reads contents; every content gets its fate here."""
+
+    __slots__ = ("_ids", "_messages")
+
+    def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
+        super().__init__(ledger, self._declared)
+        self._messages = messages
+        self._ids: frozenset[str] | None = None
+
+    def _declared(self) -> frozenset[str]:
+        if self._ids is None:
+            self._ids = frozenset(
+                call["id"]
+                for message in self._messages
+                if isinstance(message, dict) and isinstance(message.get("parts"), list)
+                for part in message["parts"]
+                if isinstance(part, dict)
+                and isinstance(call := gemini.member(part, "functionCall"), dict)
+                and isinstance(call.get("id"), str)
+            )
+        return self._ids
+
+    def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
+        """Read contents; ``places`` are theirs, else they are elements of ``base``."""
+        for index, message in enumerate(messages):
+            place = places[index] if places else f"{base}/{index}"
+            if not isinstance(message, dict):
+                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
+                continue
+            role = message.get("role", "user")
+            if role in ("user", "function"):
+                self._user(message, place)
+            elif role in ("model", "assistant"):
+                self._model(message, place)
+            elif role == "system":
+                self._aside(message, place)
+            elif isinstance(role, str):
+                self.ledger.skipped("role-unknown", place, kind=role[:40])
+            else:
+                self.ledger.skipped("malformed-record", place, kind="role")
+
+    def _user(self, message: dict[str, Any], place: Place) -> None:
+        found = gemini.parts(message.get("parts"), self.ledger, place)
+        attached, rules = self.attach(found.results, place)
+        if found.blocks:
+            self.name_calls(found.blocks, place)
+            native = rest(message, _KNOWN)
+            self.builder.prompt(found.blocks, extra={"native": native} if native else None)
+        self.fate(rules, place, kept=bool(found.blocks or attached), kind="user")
+
+    def _model(self, message: dict[str, Any], place: Place) -> None:
+        found = gemini.parts(message.get("parts"), self.ledger, place)
+        native = rest(message, _KNOWN)
+        extra: dict[str, Any] = {"native": native} if native else {}
+        if found.opaque:
+            extra["opaque"] = found.opaque
+        if found.blocks or found.opaque:
+            self.name_calls(found.blocks, place)
+            self.builder.step(found.blocks, extra=extra or None)
+        attached, rules = self.attach(found.results, place)
+        kept = bool(found.blocks or found.opaque or attached)
+        self.fate(rules, place, kept=kept, kind="model")
+
+    def _aside(self, message: dict[str, Any], place: Place) -> None:
+        found = gemini.blocks(message.get("parts"), self.ledger, place)
+        text = "\n".join(block.text for block in found if isinstance(block, Text))
+        if not text:
+            self.ledger.skipped("empty-message", place, kind="system")
+            return
+        self.add_system(text, message)
+        self.ledger.aside("system-prompt-aside", place)

@@ -1,0 +1,308 @@
+"""Reads rows of ``from`` and ``value`` into turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from converters import jsonio
+from converters.images import data_url
+from converters.ir import Reasoning, Text, ToolCallBlock
+from converters.shapes import envelope, rows
+from converters.shapes.attachments import image_or_file
+from converters.shapes.openai_chat import argument_text, rest
+from converters.shapes.talk import Given, Talk
+from converters.types import Context, Head, Input, Match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Block, Extra, Session
+    from converters.ledger import Ledger, Place
+    from converters.shapes.rows import Row
+
+__all__ = ["ANSWER", "CALL", "COLUMNS", "ID", "IMAGE", "THINK", "probe", "read"]
+
+ID: Final = "sharegpt"
+COLUMNS: Final = ("conversations", "conversation", "dialog", "dialogue", "items")
+_ROLES: Final = {
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model", "bot"), "assistant"),
+    "system": "system",
+    **dict.fromkeys(("function_call", "tool_call"), "call"),
+    **dict.fromkeys(("observation", "tool", "function_response", "tool_response"), "result"),
+}
+_DEFAULT: Final = {"user": "human", "assistant": "gpt", "call": "gpt", "result": "tool"}
+_KNOWN: Final = frozenset({"from", "value"})
+IMAGE: Final = "<image>"
+THINK: Final = ("<think>", "</think>")
+CALL: Final = ("<tool_call>", "</tool_call>")
+ANSWER: Final = ("<tool_response>", "</tool_response>")
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("from"), str) and "value" in value
+
+
+def _column(value: dict[str, Any]) -> str | None:
+    for name in COLUMNS:
+        found = value.get(name)
+        if isinstance(found, list) and any(_is_message(item) for item in found[:20]):
+            return name
+    return None
+
+
+def _is_document(value: dict[str, Any]) -> bool:
+    return _column(value) is not None
+
+
+_SHAPE: Final = rows.Shape(_is_document, _is_message)
+
+
+def probe(head: Head) -> Match | None:
+    """Recognise messages of ``from`` and ``value``."""
+    for value in rows.candidates(head):
+        if isinstance(value, list):
+            if any(_is_message(item) for item in value[:20]):
+                return Match(85, "lists of from and value")
+        elif _column(value) is not None:
+            return Match(92, f"{_column(value)} of from and value")
+        elif _is_message(value) and str(value["from"]).strip().lower() in _ROLES:
+            return Match(80, "messages of from and value")
+    return None
+
+
+def read(source: Input, ctx: Context) -> Iterator[Session]:
+    """Give the session of each row."""
+    for row in rows.rows(source, ctx.ledger, _SHAPE):
+        session = _row(row, ctx.ledger)
+        if session.turns:
+            yield session
+        if row.record and session.turns:
+            ctx.ledger.mapped()
+        elif row.record:
+            ctx.ledger.skipped("empty-session", row.place)
+
+
+def _row(row: Row, ledger: Ledger) -> Session:
+    value = row.value
+    native: dict[str, Any] = {}
+    if isinstance(value, list):
+        if not row.counted:
+            ledger.seen(len(value))
+        talk = _Reader(ledger, [])
+        talk.add(value, row.place, row.places)
+        return talk.session(row.identity, ID, native)
+    column = _column(value) or COLUMNS[0]
+    messages = value[column]
+    images = value.get("images")
+    talk = _Reader(ledger, images if isinstance(images, list) else [])
+    taken = {column}
+    if isinstance(value.get("system"), str) and value["system"]:
+        talk.add_system(value["system"])
+        ledger.note("system-prompt-aside", f"{row.place}/system")
+        native["systemColumn"] = True
+        taken.add("system")
+    ledger.seen(len(messages))
+    talk.add(messages, f"{row.place}/{column}")
+    if talk.images and talk.used:
+        ledger.note("attachment-skipped", f"{row.place}/images", len(talk.images) - talk.used)
+    if talk.used:
+        taken.add("images")
+    around = {name: item for name, item in value.items() if name not in taken}
+    if around:
+        native["envelope"] = around
+    if column != COLUMNS[0]:
+        native["column"] = column
+    session = talk.session(envelope.identity_of(value, row), ID, native)
+    session.title = envelope.title_of(value)
+    session.model = rows.text_of(value.get("model"))
+    return session
+
+
+class _Reader(Talk):
+    """Reads the messages of a row; every message gets its fate here."""
+
+    __slots__ = ("images", "used")
+
+    def __init__(self, ledger: Ledger, images: list[Any]) -> None:
+        super().__init__(ledger)
+        self.images = images
+        self.used = 0
+
+    def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
+        """Read messages; ``places`` are theirs, else they are elements of ``base``."""
+        for index, message in enumerate(messages):
+            place = places[index] if places else f"{base}/{index}"
+            if not isinstance(message, dict) or not isinstance(message.get("from"), str):
+                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
+                continue
+            name = message["from"].strip().lower()
+            role = _ROLES.get(name)
+            value = message.get("value")
+            if value is not None and not isinstance(value, str):
+                value = jsonio.dumps(value).decode()
+            if role is None:
+                self.ledger.skipped("role-unknown", place, kind=name[:40])
+            elif not value:
+                self.ledger.skipped("empty-message", place, kind=name)
+            else:
+                self._message(role, value, message, place)
+
+    def _message(self, role: str, value: str, message: dict[str, Any], place: Place) -> None:
+        native = rest(message, _KNOWN)
+        if message["from"] != _DEFAULT.get(role, role):
+            native["from"] = message["from"]
+        extra: Extra | None = {"native": native} if native else None
+        if role == "system":
+            self.add_system(value, native or None)
+            self.ledger.aside("system-prompt-aside", place)
+            return
+        if role == "result":
+            attached, rules = self.attach(_results(value, extra), place)
+            self.fate(rules, place, kept=bool(attached), kind=role)
+            return
+        if role == "user":
+            self.builder.prompt(self._with_images([Text(value)], place), extra=extra)
+        else:
+            found = _call_value(value, self.ledger, place) if role == "call" else _answer(value)
+            found = self._with_images(found, place)
+            self.name_calls(found, place)
+            self.builder.step(found, extra=extra)
+        self.ledger.mapped()
+
+    def _with_images(self, found: list[Block], place: Place) -> list[Block]:
+        """Put the row's images where the tokens stand."""
+        if self.used >= len(self.images):
+            return found
+        out: list[Block] = []
+        for block in found:
+            if not isinstance(block, Text) or IMAGE not in block.text:
+                out.append(block)
+                continue
+            pieces = block.text.split(IMAGE)
+            for number, piece in enumerate(pieces):
+                if piece:
+                    out.append(Text(piece))
+                if number == len(pieces) - 1:
+                    break
+                if self.used < len(self.images):
+                    out.append(self._image(place))
+                elif out and isinstance(out[-1], Text):
+                    out[-1] = Text(out[-1].text + IMAGE)
+                else:
+                    out.append(Text(IMAGE))
+        return out
+
+    def _image(self, place: Place) -> Block:
+        value = self.images[self.used]
+        self.used += 1
+        holder = value if isinstance(value, dict) else {"url": value}
+        url = holder.get("url") or holder.get("path")
+        name = None if isinstance(url, str) and data_url(url) else url
+        return image_or_file(self.ledger, place, url=url, data=holder.get("bytes"), name=name)
+
+
+def _segments(text: str, marks: tuple[str, str]) -> list[tuple[bool, str]]:
+    """Cut a text at elements; the line break on either side belongs to the element."""
+    found: list[tuple[bool, str]] = []
+    position = 0
+    while True:
+        start = text.find(marks[0], position)
+        end = text.find(marks[1], start) if start >= 0 else -1
+        if end < 0:
+            break
+        before = text[position:start]
+        if before:
+            found.append((False, before.removesuffix("\n")))
+        found.append((True, text[start + len(marks[0]) : end]))
+        position = end + len(marks[1])
+        position += text.startswith("\n", position)
+    if text[position:]:
+        found.append((False, text[position:]))
+    return found
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = jsonio.loads_exact(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _answer(value: str) -> list[Block]:
+    """Give the blocks of an answer: reasoning in front, calls where they stand."""
+    found: list[Block] = []
+    if value.startswith(THINK[0]):
+        end = value.find(THINK[1])
+        if end >= 0:
+            thought = value[len(THINK[0]) : end].removeprefix("\n").removesuffix("\n")
+            if thought:
+                found.append(Reasoning(thought))
+            value = value[end + len(THINK[1]) :].removeprefix("\n").removeprefix("\n")
+    for is_call, piece in _segments(value, CALL):
+        call = _call_block(_object(piece)) if is_call else None
+        if call is not None:
+            found.append(call)
+        elif is_call:
+            found.append(Text(f"{CALL[0]}{piece}{CALL[1]}"))
+        elif piece:
+            found.append(Text(piece))
+    return found or [Text(value)]
+
+
+def _call_block(value: dict[str, Any] | None) -> ToolCallBlock | None:
+    name = rows.text_of(value.get("name")) if value else None
+    if value is None or name is None:
+        return None
+    arguments = value.get("arguments", value.get("parameters"))
+    text = arguments if isinstance(arguments, str) else jsonio.dumps(arguments or {}).decode()
+    native = rest(value, ("id", "name", "arguments", "parameters"))
+    if isinstance(arguments, str):
+        native["text"] = True
+    return ToolCallBlock(
+        rows.text_of(value.get("id")) or "", name, text, {"native": native} if native else None
+    )
+
+
+def _call_value(value: str, ledger: Ledger, place: Place) -> list[Block]:
+    """Give the calls of a ``function_call`` message; text where it is no call."""
+    try:
+        parsed = jsonio.loads_exact(value)
+    except (ValueError, RecursionError):
+        parsed = None
+    items = parsed if isinstance(parsed, list) else [parsed]
+    found: list[Block] = []
+    for item in items:
+        call = _call_block(item if isinstance(item, dict) else None)
+        if call is not None:
+            argument_text(call.arguments, ledger, place)
+            found.append(call)
+    if not found or len(found) < len(items):
+        ledger.note("malformed-block", place, kind="function_call")
+    return found or [Text(value)]
+
+
+def _results(value: str, extra: Extra | None) -> list[Given]:
+    """Give the results of a message: each ``<tool_response>``, or the whole text."""
+    found: list[Given] = []
+    for is_answer, piece in _segments(value, ANSWER):
+        if not is_answer:
+            continue
+        body = _object(piece)
+        if body is None or "content" not in body:
+            text = piece.removeprefix("\n").removesuffix("\n")
+            found.append(Given(None, None, [Text(text)] if text else [], False, extra))
+            continue
+        content = body["content"]
+        text = content if isinstance(content, str) else jsonio.dumps(content).decode()
+        found.append(
+            Given(
+                rows.text_of(body.get("tool_call_id")),
+                body.get("name"),
+                [Text(text)] if text else [],
+                False,
+                extra,
+            )
+        )
+    return found or [Given(None, None, [Text(value)], False, extra)]

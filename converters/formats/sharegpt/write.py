@@ -1,0 +1,239 @@
+"""Turns as a row of ``from`` and ``value``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from converters import jsonio
+from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, THINK
+from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
+from converters.shapes import rows
+from converters.shapes.account import Account
+from converters.shapes.attachments import as_data_url
+from converters.shapes.talk import system_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from converters.ir import Block, Session, Step, ToolCall, ToolResult, Turn
+    from converters.types import Context, Sink
+
+__all__ = ["write"]
+
+
+def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
+    """Write one row, or an array of rows."""
+    rows.write_rows(sink, (_Writer(session, ctx).row() for session in sessions), lines=False)
+
+
+class _Writer:
+    """Walks the turns of one session and gives its row."""
+
+    def __init__(self, session: Session, ctx: Context) -> None:
+        self.session = session
+        self.account = Account(ctx.ledger, session, own=session.provider == ID)
+        self.out: list[dict[str, Any]] = []
+        self.images: list[str] = []
+
+    def row(self) -> dict[str, Any]:
+        """Give the whole row."""
+        account, session = self.account, self.session
+        native = account.native(session.extra)
+        around = native.get("envelope")
+        around = dict(around) if isinstance(around, dict) else {}
+        inner = []
+        for index, (text, note) in enumerate(system_places(session, native)):
+            if index == 0 and native.get("systemColumn"):
+                around["system"] = text
+                continue
+            more = note.get("message")
+            message = {"from": "system", "value": text, **(more if isinstance(more, dict) else {})}
+            turn, step = note.get("turn"), note.get("step")
+            place = (turn if type(turn) is int else 0, step if type(step) is int else 0)
+            inner.append((place, message))
+        for number, turn in enumerate(session.turns):
+            account.turn, account.step = number, None
+            before = len(session.turns[number - 1].steps) if number else 0
+            while inner and inner[0][0] <= (number, before):
+                self.out.append(inner.pop(0)[1])
+            self.prompt(turn, first=number == 0)
+            for index, step in enumerate(turn.steps):
+                account.step = index
+                while inner and inner[0][0] <= (number + 1, index):
+                    self.out.append(inner.pop(0)[1])
+                self.step(step)
+        self.out += [message for _, message in inner]
+        column = native.get("column")
+        row = {**around, column if isinstance(column, str) else COLUMNS[0]: self.out}
+        if self.images:
+            row["images"] = self.images
+        account.fields(
+            session,
+            title=row.get("title") == session.title,
+            model=row.get("model") == session.model,
+        )
+        account.members(session.extra, "system")
+        account.close()
+        return row
+
+    def prompt(self, turn: Turn, *, first: bool) -> None:
+        account = self.account
+        summary = account.compaction(turn)
+        if summary is not None:
+            self.out.append({"from": "system", "value": summary})
+        account.time(turn.time)
+        account.turn_state(turn)
+        blocks = prompt_of(turn)
+        text = self.text(blocks)
+        if blocks:
+            account.kept("prompt")
+        if not text:
+            if not first and turn.steps:
+                account.note("turn-merged")
+            account.all_lost(turn.extra)
+            return
+        self.out.append({"from": "human", "value": text, **account.native(turn.extra)})
+        account.members(turn.extra)
+
+    def text(self, blocks: list[Block]) -> str:
+        """Give texts and image tokens as one text."""
+        account, text, open_text = self.account, "", False
+        for block in blocks:
+            if isinstance(block, Image) and block.data is not None:
+                account.kept("block.image")
+                account.members(block.extra)
+                self.images.append(as_data_url(block.media_type, block.data))
+                text, open_text = text + IMAGE, False
+            elif isinstance(block, Text):
+                account.kept("block.text")
+                image = block.extra.get("image") if block.extra else None
+                if isinstance(image, dict) and isinstance(image.get("url"), str):
+                    self.images.append(image["url"])
+                    account.members(block.extra, "image")
+                    text, open_text = text + IMAGE, False
+                    continue
+                account.members(block.extra)
+                if open_text:
+                    account.note("text-changed", "texts joined")
+                if any(mark in block.text for mark in (IMAGE, CALL[0], THINK[0])):
+                    account.note("text-changed", "text that looks like an element")
+                text = f"{text}\n{block.text}" if open_text else text + block.text
+                open_text = True
+            elif isinstance(block, Image):
+                account.lost("image-text", "block.image")
+                account.members(block.extra)
+                text, open_text = f"{text}[image]", False
+            else:
+                account.foreign(block)
+        return text
+
+    def step(self, step: Step) -> None:
+        account = self.account
+        account.time(step.time)
+        account.model(step.model)
+        account.usage(step.usage)
+        native = account.native(step.extra)
+        calls = {call.id: call for call in step.tool_calls}
+        thoughts = [block for block in step.content if isinstance(block, Reasoning)]
+        value, run = self.thoughts(thoughts, step), list[Any]()
+        closed = True
+        for block in step.content:
+            if isinstance(block, Reasoning):
+                continue
+            if not isinstance(block, ToolCallBlock):
+                run.append(block)
+                continue
+            account.members(block.extra)
+            call = calls.pop(block.id, None)
+            if call is not None:
+                value, closed = self.call(call, value, self.text(run), closed=closed)
+                run = []
+        for call in calls.values():
+            value, closed = self.call(call, value, self.text(run), closed=closed)
+            run = []
+        tail = self.text(run)
+        if tail:
+            value += tail if closed else f"\n{tail}"
+        if value:
+            self.out.append({"from": "gpt", "value": value, **native})
+            account.members(step.extra)
+        else:
+            account.all_lost(step.extra)
+            if not step.tool_results:
+                account.note("empty-message", "gpt")
+        made = {call.id: call for call in step.tool_calls}
+        for result in step.tool_results:
+            self.result(result, made.get(result.tool_call_id))
+
+    def thoughts(self, found: list[Reasoning], step: Step) -> str:
+        account = self.account
+        account.kept("block.reasoning", len(found))
+        for block in found:
+            account.members(block.extra)
+        if len(found) > 1:
+            account.note("text-changed", "reasoning joined", len(found) - 1)
+        if found and any(
+            block is not mine for block, mine in zip(step.content, found, strict=False)
+        ):
+            account.note("order-changed")
+        text = "\n\n".join(block.text for block in found)
+        if THINK[1] in text:
+            account.note("text-changed", "text that looks like an element")
+        return f"{THINK[0]}\n{text}\n{THINK[1]}\n\n" if text else ""
+
+    def call(self, call: ToolCall, value: str, text: str, *, closed: bool) -> tuple[str, bool]:
+        """Add text and a call to an answer; gives it and whether the next text needs no break."""
+        account = self.account
+        account.kept("call")
+        native = account.native(call.extra)
+        own = account.own and bool(call.extra) and (call.extra or {}).get("minted") is True
+        account.members(call.extra, *(("id", "minted") if account.own else ()))
+        arguments: Any = call.arguments
+        if not native.get("text"):
+            try:
+                arguments = jsonio.loads_exact(call.arguments)
+            except (ValueError, RecursionError):
+                arguments = call.arguments
+        body: dict[str, Any] = {} if own else {"id": call.id}
+        body |= {"name": call.name, "arguments": arguments}
+        body |= {k: v for k, v in native.items() if k != "text"}
+        data = jsonio.dumps(body).decode()
+        if CALL[1] in data:
+            account.note("text-changed", "text that looks like an element")
+        if text:
+            value += text if closed else f"\n{text}"
+            closed = False
+        break_before = "" if closed else "\n"
+        return f"{value}{break_before}{CALL[0]}\n{data}\n{CALL[1]}", False
+
+    def result(self, result: ToolResult, call: ToolCall | None) -> None:
+        account = self.account
+        account.kept("result")
+        account.time(result.time)
+        if result.is_error:
+            account.lost("error-mark-dropped", "error")
+        texts = []
+        for block in result.content:
+            if isinstance(block, Text):
+                account.kept("block.text")
+                texts.append(block.text)
+            elif isinstance(block, Image):
+                account.lost("image-text", "block.image")
+                texts.append("[image]")
+            else:
+                account.foreign(block)
+                continue
+            account.members(block.extra)
+        if len(texts) > 1:
+            account.note("text-changed", "result joined", len(texts) - 1)
+        minted = account.own and call is not None and (call.extra or {}).get("minted") is True
+        body: dict[str, Any] = {} if minted else {"tool_call_id": result.tool_call_id}
+        if call is not None:
+            body["name"] = call.name
+        body["content"] = "\n".join(texts)
+        data = jsonio.dumps(body).decode()
+        if ANSWER[1] in data:
+            account.note("text-changed", "text that looks like an element")
+        value = f"{ANSWER[0]}\n{data}\n{ANSWER[1]}"
+        self.out.append({"from": "tool", "value": value, **account.native(result.extra)})
+        account.members(result.extra)

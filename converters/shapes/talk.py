@@ -1,0 +1,134 @@
+"""What the readers of message lists share: system prompts, results, the finished session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from converters.ir import Meta, Session, Text, ToolCallBlock, ToolResult
+from converters.shapes.pairing import Pairing
+from converters.turns import TurnBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from converters.ir import Block, Extra
+    from converters.ledger import Ledger, Place
+
+__all__ = ["Found", "Given", "Talk", "plain", "system_places"]
+
+
+class Given(NamedTuple):
+    """A result as it was met: the id and tool name it states, and what it says."""
+
+    call_id: Any
+    name: Any
+    content: list[Block]
+    is_error: bool = False
+    extra: Extra | None = None
+
+
+class Found(NamedTuple):
+    """The content of one message: blocks, results, and opaque parts kept for the way back."""
+
+    blocks: list[Block]
+    results: list[Given]
+    opaque: list[Any]
+
+
+class Talk:
+    """One conversation while it is read: the turns, the calls, the system prompts."""
+
+    __slots__ = ("builder", "ledger", "notes", "pairing", "system")
+
+    def __init__(self, ledger: Ledger, later: Callable[[], Container[str]] = frozenset) -> None:
+        self.ledger = ledger
+        self.builder = TurnBuilder(ledger)
+        self.pairing = Pairing(ledger, later)
+        self.system: list[str] = []
+        self.notes: list[dict[str, Any]] = []
+
+    def add_system(self, text: str, message: dict[str, Any] | None = None) -> None:
+        """Keep a system prompt with its place; ``message`` is what the text does not say."""
+        note: dict[str, Any] = {}
+        if self.builder.turns:
+            note = {
+                "turn": len(self.builder.turns),
+                "step": len(self.builder.turns[-1].steps),
+            }
+        if message is not None:
+            note["message"] = message
+        self.system.append(text)
+        self.notes.append(note)
+
+    def name_calls(self, blocks: list[Block], place: Place) -> None:
+        """Settle the ids of the calls among the blocks of one message."""
+        for block in blocks:
+            if isinstance(block, ToolCallBlock):
+                native = block.id
+                block.id = self.pairing.call(native, block.name, place)
+                if block.id != native:
+                    about: Extra = {"id": native} if native else {"minted": True}
+                    block.extra = {**(block.extra or {}), **about}
+
+    def attach(self, results: list[Given], place: Place) -> tuple[int, list[str]]:
+        """Give results to their calls; how many found one, and the rules of the others."""
+        attached, rules = 0, []
+        for given in results:
+            call_id, rule = self.pairing.answer(given.call_id, given.name)
+            if call_id is None:
+                rules.append(rule or "orphan-tool-result")
+                continue
+            if rule is not None and given.call_id is not None:
+                self.ledger.note(rule, place)
+            self.builder.result(
+                ToolResult(call_id, given.content, given.is_error, None, given.extra), place
+            )
+            attached += 1
+        return attached, rules
+
+    def fate(self, rules: list[str], place: Place, *, kept: bool, kind: str) -> None:
+        """Say what became of a message: mapped, or skipped by the first rule that applied."""
+        if kept:
+            self.ledger.mapped()
+        elif rules:
+            self.ledger.skipped(rules[0], place)
+            rules = rules[1:]
+        else:
+            self.ledger.skipped("empty-message", place, kind=kind)
+        for rule in rules:
+            self.ledger.note(rule, place)
+
+    def session(self, identity: str, provider: str, native: dict[str, Any]) -> Session:
+        """Give the session; ``native`` is what the same format wants back."""
+        extra: Extra = {}
+        if self.system:
+            extra["system"] = self.system
+            if any(self.notes):
+                native = {**native, "system": self.notes}
+        if native:
+            extra["native"] = native
+        turns = self.builder.finish()
+        return Session(meta=Meta(identity), provider=provider, turns=turns, extra=extra or None)
+
+
+def system_places(session: Session, native: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Give the system prompts of a session, each with its note: turn, step, message."""
+    texts = session.extra.get("system") if session.extra else None
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, list):
+        return []
+    notes = native.get("system")
+    if not isinstance(notes, list) or len(notes) != len(texts):
+        notes = [{}] * len(texts)
+    return [
+        (text if isinstance(text, str) else str(text), note if isinstance(note, dict) else {})
+        for text, note in zip(texts, notes, strict=True)
+    ]
+
+
+def plain(blocks: list[Block]) -> str | None:
+    """Give the text of one plain text block that is all there is."""
+    if len(blocks) == 1 and isinstance(blocks[0], Text) and blocks[0].extra is None:
+        return blocks[0].text or None
+    return None
