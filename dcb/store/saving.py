@@ -102,6 +102,7 @@ def save(
     texts: dict[str, str | None] = {}
     exposed: list[str] = []
     with transaction(store) as db:
+        todo: dict[str, _Ready] = {}
         for item in ready:
             snapshot_id = str(item.row[0])
             old = stored(store, snapshot_id)
@@ -111,9 +112,14 @@ def save(
                 continue
             if _was_readable(db, old, item):
                 exposed.append(snapshot_id)
-            _put(db, item)
+            _put_row(db, item)
+            todo[snapshot_id] = item
             if store.history is not None:
                 texts[snapshot_id] = item.text
+        # Not in the loop above: each statement that fires a trigger makes FTS5 write out
+        # what it has gathered, and a batch would be five times as slow.
+        for snapshot_id, item in todo.items():
+            index.put(db, snapshot_id, item.words)
         _record(store, texts, "save")
     _cover(store, exposed)
     return saved
@@ -247,7 +253,7 @@ def _state(old: Stored | None, item: _Ready, *, replace_existing: bool) -> str:
     return "changed"
 
 
-def _put(db: sqlite3.Connection, item: _Ready) -> None:
+def _put_row(db: sqlite3.Connection, item: _Ready) -> None:
     db.execute(
         "INSERT INTO snapshots(snapshot_id, source_conversation_id, title, description, tags,"
         " schema_version, token_estimate, encrypted, checksum, created_at, updated_at, document)"
@@ -261,7 +267,6 @@ def _put(db: sqlite3.Connection, item: _Ready) -> None:
         " document = excluded.document",
         (*item.row, item.text),
     )
-    index.put(db, str(item.row[0]), item.words)
     index.done(db, str(item.row[0]))
 
 
@@ -375,7 +380,8 @@ def rollback(
     item = _sealed(snapshot, text, keep, now_ms)
     with transaction(store) as db:
         exposed = _was_readable(db, now, item)
-        _put(db, item)
+        _put_row(db, item)
+        index.put(db, snapshot_id, item.words)
         _record(store, {snapshot_id: text}, "save")
     _cover(store, [snapshot_id] if exposed else [])
     state = "new" if now is None else "same" if now.text == text else "changed"
