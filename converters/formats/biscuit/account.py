@@ -124,7 +124,7 @@ def _prompt(turn: Turn, back: Turn | None, tally: _Tally) -> None:
     rule = "biscuit-guide-dropped" if guide or back is None else "biscuit-question-flattened"
     found: list[Block] = prompt_of(back) if back is not None and not guide else []
     same = len(found) == len(blocks)
-    tally.check("prompt", rule, turn.prompt, back.prompt if back and not guide else None)
+    tally.check("prompt", rule, turn.prompt, back.prompt if back and found else None)
     for index, block in enumerate(blocks):
         other = found[index] if same else None
         if isinstance(block, Text):

@@ -103,7 +103,7 @@ def parse_alltxt(text: str) -> AllTxt:
     heads = _houses(lines, end)
     stop = heads[0] if heads else end
     _question(lines[1:stop], found)
-    for at, nxt in zip(heads, [*heads[1:], end], strict=True):
+    for at, nxt in zip(heads, [*heads[1:], end][: len(heads)], strict=True):
         found.houses.append(_house(lines, at, nxt, found))
     return found
 
@@ -184,7 +184,7 @@ def _house(lines: list[str], start: int, end: int, found: AllTxt) -> House:
         closed = next((i for i in range(stop - 1, at, -1) if lines[i] == _THINKING_END), stop)
         house.thinking = "\n".join(lines[at + 1 : closed])
         at = closed + 1
-    answer = _answer(lines, rooms[-1] + 1 if rooms else at, end)
+    answer = _answer(lines, rooms[-1] + 1 if rooms else at, end, rooms=bool(rooms))
     if answer is not None:
         house.answer = "\n".join(lines[answer + 1 : end - 1])
         end = answer
@@ -214,19 +214,21 @@ def _rooms(lines: list[str], start: int, end: int, house: int) -> list[int]:
     return found
 
 
-def _answer(lines: list[str], start: int, end: int) -> int | None:
-    """Find the answer of a house: it closes the house, and its mark is the last such line.
+def _answer(lines: list[str], start: int, end: int, *, rooms: bool) -> int | None:
+    """Find the answer of a house, which closes it.
 
     ``start`` is behind the last ROOM line; a mark in an earlier result cannot be meant.
     """
     if end <= start or lines[end - 1] != _ANSWER_END:
         return None
-    for number in range(start, end - 1):
-        # The writer puts an empty line between a result and the answer.
-        if lines[number] == _ANSWER and (number == start or not lines[number - 1].strip()):
-            return number
-
-    return next((n for n in range(start, end - 1) if lines[n] == _ANSWER), None)
+    # An empty line stands between a result and the answer.
+    marks = [
+        number
+        for number in range(start, end - 1)
+        if lines[number] == _ANSWER and (number == start or not lines[number - 1].strip())
+    ]
+    # Behind rooms the last mark counts: the others are likelier in a result than in an answer.
+    return marks[-1 if rooms else 0] if marks else None
 
 
 def _room(lines: list[str], start: int, end: int, found: AllTxt) -> Room:

@@ -74,7 +74,7 @@ def split(text: str) -> list[Entry]:
             box += 1
         if box == len(inside) or not inside[box].start <= number < inside[box].stop:
             starts.append(number)
-    stops = [*starts[1:], len(scan.raw)]
+    stops = [*starts[1:], len(scan.raw)] if starts else []
     return [
         Entry(int(scan.headers[a][1]), "\n".join(scan.raw[a:b]).strip(JS_SPACE))
         for a, b in zip(starts, stops, strict=True)
@@ -87,7 +87,7 @@ def split_as_source(text: str) -> list[Entry]:
     Lines in boxes count too, which makes phantom floors; :func:`split` does not.
     """
     starts = list(_SOURCE_CUT.finditer(text))
-    stops = [*(match.start() for match in starts[1:]), len(text)]
+    stops = [*(match.start() for match in starts[1:]), len(text)] if starts else []
     found = [
         Entry(int(match[1]), text[match.start() : stop].strip(JS_SPACE))
         for match, stop in zip(starts, stops, strict=True)

@@ -19,13 +19,14 @@ from converters.formats.biscuit.dump import parse
 from converters.formats.biscuit.floors import add_floor, duplicates, note_losses
 from converters.formats.biscuit.messages import Walk, add_all_json, add_all_txt, floors_of
 from converters.ir import Meta, Session
+from converters.ledger import Ledger
 from converters.turns import TurnBuilder, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.formats.biscuit.model import Floor
-    from converters.ledger import Ledger
+    from converters.ir import Extra
     from converters.types import Context, Input
 
 __all__ = ["COMPANIONS", "PROVIDER", "read", "session_of"]
@@ -55,26 +56,24 @@ def session_of(data: bytes, ctx: Context, source: Input | None = None) -> Sessio
     session = Session(
         meta=Meta(str(uuid.uuid5(uuid.NAMESPACE_OID, hashlib.sha256(data).hexdigest()))),
         provider=PROVIDER,
-        extra={},
     )
     ctx.ledger.note("id-minted")
     builder = TurnBuilder(ctx.ledger)
-    extra = session.extra if session.extra is not None else {}
+    extra: Extra = {}
     walk = Walk(builder, ctx.ledger, extra, ctx.options.tz)
-    kind = _add(data, source, walk, ctx)
+    _add(data, source, walk, ctx)
     session.turns = builder.finish()
-    _settle(session, kind)
+    session.extra = extra or None
+    _settle(session, extra)
     if not session.turns:
         raise BadInput("no floor in it", path=source.name if source else None)
     return session
 
 
-def _settle(session: Session, kind: str) -> None:
-    """Fill what the session has from its turns; say which file it was."""
-    native = (session.extra or {}).setdefault("native", {})
-    native["form"] = kind
+def _settle(session: Session, extra: Extra) -> None:
+    """Fill what the session has from its turns and floors."""
     session.title = title_of(session.turns)
-    for entry in native.get("floors", []):
+    for entry in extra.get("native", {}).get("floors", []):
         at = entry.get("createdAt")
         if isinstance(at, int) and not isinstance(at, bool) and 0 < at < 1 << 53:
             known = session.meta.created_at
@@ -84,30 +83,39 @@ def _settle(session: Session, kind: str) -> None:
     )
 
 
-def _add(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> str:
-    """Add all of a file to the walk; give the kind of file that it was."""
+def _add(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> None:
+    """Add all of a file to the walk."""
     name = source.name if source else None
     if not data.lstrip(b"\xef\xbb\xbf" + _SPACE).startswith((b"{", b"[")) and not _is_utf16(data):
-        return _add_text(data, source, walk, ctx)
+        _add_text(data, source, walk, ctx)
+        return
     try:
         values = jsonio.load(data, ctx.ledger, path=name)
     except BadInput:
+        if parse(_text(data, Ledger())).floors:  # a dump that begins in the middle of a floor
+            _add_text(data, source, walk, ctx)
+            return
         ctx.ledger.note("malformed-record", "byte 0", kind="document")
         values = [None]
     root = values[0]
+    if len(values) > 1:
+        if all(isinstance(value, dict) and "role" in value for value in values):
+            root = values
+        else:
+            ctx.ledger.seen(len(values) - 1)
+            ctx.ledger.skipped("unknown-record", "document 2", len(values) - 1)
     if isinstance(root, dict) and isinstance(root.get("conversation", root.get("houses")), list):
         add_all_json(root, walk, "")
-        return "all.json"
+        return
     if isinstance(root, list):
         walk.raw = floors_of(root)
         walk.messages(jsonio.objects(root, ctx.ledger, ""))
-        return "conversation"
+        return
     if isinstance(root, dict) and isinstance(root.get("messages"), list):
         walk.raw = floors_of(root["messages"])
         walk.messages(jsonio.objects(root["messages"], ctx.ledger, "/messages"))
-        return "conversation"
+        return
     _add_ctx(data, root, source, walk, ctx)
-    return "ctx"
 
 
 def _is_utf16(data: bytes) -> bool:
@@ -129,13 +137,12 @@ def _text(data: bytes, ledger: Ledger) -> str:
     return text
 
 
-def _add_text(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> str:
+def _add_text(data: bytes, source: Input | None, walk: Walk, ctx: Context) -> None:
     text = _text(data, ctx.ledger)
     if is_alltxt(text):
         add_all_txt(parse_alltxt(text), walk, "")
-        return "all.txt"
+        return
     _add_dump(text, walk, ctx, _companions(source, ctx))
-    return "dump"
 
 
 def _add_dump(text: str, walk: Walk, ctx: Context, beside: dict[int, _Raw]) -> None:
