@@ -68,7 +68,7 @@ def probe(head: Head) -> Match | None:
 
 def _judge(value: Any) -> Match | None:
     if isinstance(value, list):
-        return _judge_messages([item for item in value[:20] if _is_message(item)])
+        return _judge_all(value)
     if any(name in value for name in ("uuid", "sessionId", "parentUuid", "chat_messages")):
         return None
     if _is_message(value):
@@ -88,20 +88,34 @@ def _judge(value: Any) -> Match | None:
         return Match(92, "tools with input_schema")
     if "system" in request and "max_tokens" in request:
         return Match(90, "system and max_tokens beside messages")
-    return _judge_messages([item for item in request["messages"][:20] if _is_message(item)])
+    return _judge_all(request["messages"])
+
+
+def _judge_all(found: list[Any]) -> Match | None:
+    """Judge a list of messages; other roles belong to other APIs."""
+    items = [item for item in found[:20] if isinstance(item, dict)]
+    if any(item.get("role") in ("tool", "function", "developer") for item in items):
+        return None
+    return _judge_messages([item for item in items if _is_message(item)])
 
 
 def _judge_messages(items: list[dict[str, Any]]) -> Match | None:
+    """Score messages by their blocks; all content as lists of blocks is usual here only."""
+    answers, listed = 0, True
     for item in items:
-        if any(name in item for name in ("uuid", "sessionId", "parts")):
+        if any(name in item for name in ("uuid", "sessionId", "parts", "tool_calls")):
             return None
         content = item.get("content")
+        answers += item["role"] == "assistant"
+        listed = listed and isinstance(content, list) and item["role"] != "system"
         for part in content if isinstance(content, list) else ():
-            if not isinstance(part, dict):
-                continue
-            kind = part.get("type")
+            kind = part.get("type") if isinstance(part, dict) else None
             if kind in _MARKS or (kind in ("image", "document") and "source" in part):
                 return Match(90, f"content block {kind}")
+            if kind != "text":
+                return None
+    if answers and listed:
+        return Match(75, "all content as lists of text blocks")
     return Match(30, "messages of user and assistant") if items else None
 
 

@@ -100,7 +100,8 @@ def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: b
         account.all_lost(turn.extra)
         return
     account.kept("prompt")
-    message: dict[str, Any] = {"role": "user", "content": anthropic.content(blocks, account)}
+    parts = [part for block in blocks if (part := anthropic.part_of(block, account)) is not None]
+    message: dict[str, Any] = {"role": "user", "content": parts}
     if account.own and turn.extra and "id" in turn.extra:
         message["id"] = turn.extra["id"]
     message |= account.native(turn.extra)
