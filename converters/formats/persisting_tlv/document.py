@@ -90,16 +90,14 @@ class _Scanner:
         preamble = data[:begin]
         self.newer = is_newer(preamble)
         blocks: list[Block] = []
-        lost = b""
+        skipped: list[bytes] = []
         for block in self._blocks(begin):
-            if isinstance(block, Block):
-                blocks.append(block)
-            elif blocks:
-                last = blocks[-1]
-                blocks[-1] = replace(last, filler=last.filler + block)
-            else:
-                lost += block
-        return Document(preamble + lost, tuple(blocks))
+            if isinstance(block, bytes):
+                skipped.append(block)
+                continue
+            preamble = _attach(preamble, blocks, skipped)
+            blocks.append(block)
+        return Document(_attach(preamble, blocks, skipped), tuple(blocks))
 
     def line(self, position: int) -> int:
         """Give the line number of an offset; offsets mostly go up."""
@@ -312,6 +310,17 @@ class _Scanner:
         return rest.startswith(MARKER) or (not rest and end + _LOOK_AHEAD >= len(data))
 
 
+def _attach(preamble: bytes, blocks: list[Block], skipped: list[bytes]) -> bytes:
+    """Put skipped bytes behind the last block, or behind the preamble that is given back."""
+    rest = b"".join(skipped)
+    skipped.clear()
+    if not blocks:
+        return preamble + rest
+    if rest:
+        blocks[-1] = replace(blocks[-1], filler=blocks[-1].filler + rest)
+    return preamble
+
+
 def _absent(header: Header) -> bool:
     """Whether type and length are just not there, which the newer generations allow."""
     return header.types <= 1 and header.lengths <= 1
@@ -357,4 +366,11 @@ class _FenceState:
             elif mark.startswith(self._open) and not info.strip():
                 self._open = b""
         self._position = position
+        if self._open and not self._closes(position):
+            self._open = b""
         return bool(self._open)
+
+    def _closes(self, position: int) -> bool:
+        """Whether the open fence ends a little further on; one that does not is none."""
+        ahead = _FENCE.finditer(self._data, position, position + _LOOK_AHEAD)
+        return any(f[1].startswith(self._open) and not f[2].strip() for f in ahead)

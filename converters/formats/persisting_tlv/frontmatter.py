@@ -42,6 +42,7 @@ ORDER: Final = (
 _LIMIT: Final = 256 * 1024
 _CLIENT: Final = frozenset({"peer", "peer_port", "pid", "command", "machine_fp"})
 _LINE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*+):[ \t]*+(.*)")
+_BREAKS: Final = re.compile("[\n\r\x85\u2028\u2029]")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?", re.ASCII)
 
 
@@ -83,7 +84,13 @@ _Dumper.yaml_implicit_resolvers = {
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     # A line of dashes inside a folded text would end the frontmatter.
-    style = "|" if value == LAYOUT else '"' if "\n" in value or "\r" in value else None
+    style = '"' if _BREAKS.search(value) else None
+    if value == LAYOUT:
+        style = "|"
+    if style is None and any(
+        pattern.match(value) for _, pattern in _Loader.yaml_implicit_resolvers.get(value[:1], ())
+    ):
+        style = "'"  # a number by YAML 1.2 that YAML 1.1 takes for text
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
 
 

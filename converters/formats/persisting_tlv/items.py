@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from converters import jsonio
 from converters.formats.persisting_tlv.body import (
     Call,
     Part,
@@ -172,7 +173,7 @@ def message_parts(
 
 
 def _json_parts(text: str, role: str, ledger: Ledger | None, line: int | None) -> list[Part]:
-    """Read a body that is JSON: a text, a list of content parts; else it is shown as it is."""
+    """Read a body that is JSON: a text or a list of content parts; others are shown as JSON."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -187,7 +188,7 @@ def _json_parts(text: str, role: str, ledger: Ledger | None, line: int | None) -
             continue
         if ledger is not None:
             ledger.note("unknown-block", line, kind="json body")
-        return [Said(text)]
+        parts.append(Said(jsonio.dumps(item).decode() if isinstance(value, list) else text))
     return parts
 
 

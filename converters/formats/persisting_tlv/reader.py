@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blake3 import blake3
 
 from converters.errors import BadInput, UnsupportedVersion
-from converters.formats.persisting_tlv.body import Call, Result, Said, paragraphs
+from converters.formats.persisting_tlv.body import Call, Result, Said, join, paragraphs
 from converters.formats.persisting_tlv.document import is_newer, parse
 from converters.formats.persisting_tlv.frontmatter import FORMAT_NAME, read_frontmatter
 from converters.formats.persisting_tlv.items import Item, items, session_text
@@ -146,6 +146,8 @@ class _Reading:
             extra = native if not said and not attached else self._beside(item)
             self.builder.result(ToolResult(call_id, content, time=time, extra=extra))
             attached += 1
+        if said or attached:
+            self._keep_orphans(item, results)
         if said:
             self._drop_empty()
             self.builder.prompt(self._blocks(said, item.block.line), time=time, extra=native)
@@ -157,6 +159,13 @@ class _Reading:
             self._aside("record-aside", item, "tool_result")
             return
         self.ledger.mapped()
+
+    def _keep_orphans(self, item: Item, results: list[Result]) -> None:
+        """Keep results without a call whose block is mapped otherwise."""
+        left = [part for part, name in zip(results, item.ids, strict=True) if name is None]
+        if left:
+            kept = item.native() | {"role": item.role, "body": join(left)}
+            self.records.append({"tlv": kept})
 
     def _beside(self, item: Item) -> Extra:
         """Mark a result as one of several messages of a block."""
@@ -225,7 +234,7 @@ class _Reading:
 
     def _aside(self, rule: str, item: Item, kind: str, **more: Any) -> None:
         self.asides.append((rule, item.block.line, kind))
-        native = item.native()
+        native = item.native() | {"role": item.role}
         if more:
             native.pop("body", None)
         elif "body" not in native:

@@ -11,16 +11,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.errors import UsageError
-from converters.formats.persisting_tlv.body import Part, Result, add_footers, cut_footers
-from converters.formats.persisting_tlv.body import footers_of, join
+from converters.formats.persisting_tlv.body import (
+    Part,
+    Result,
+    add_footers,
+    cut_footers,
+    footers_of,
+    join,
+)
 from converters.formats.persisting_tlv.frame import Document, new_block, serialize
 from converters.formats.persisting_tlv.front import front_values, timestamp
 from converters.formats.persisting_tlv.frontmatter import write_frontmatter
-from converters.formats.persisting_tlv.items import GENERIC_IDS, message_parts
+from converters.formats.persisting_tlv.items import message_parts
 from converters.formats.persisting_tlv.meaning import (
     Requests,
     as_1_0,
     is_newer_header,
+    text_of,
     time_of,
     usage_of,
 )
@@ -165,7 +172,7 @@ class _Writing:
             index = kept.get("system")
             if isinstance(prompts, list) and type(index) is int and 0 <= index < len(prompts):
                 body = prompts[index]
-            role = "system" if "system" in kept else _role(kept["header"])
+            role = text_of(kept["header"], "role") or text_of(kept, "role") or "note"
             self._plain(role, body if isinstance(body, str) else "", kept, None)
 
     def _plain(self, role: str, body: str, native: dict[str, Any], kind: str | None) -> None:
@@ -250,7 +257,7 @@ class _Writing:
     def step(
         self, step: Step, planned: list[Planned], ids: list[str], *, aborted: bool | None
     ) -> None:
-        """Write the assistant block of a step; ``aborted`` is that of its turn if it is the last."""
+        """Write the assistant block of a step; ``aborted`` is that of the turn it ends."""
         account = self.account
         self.steps += 1
         account.members(step.extra)
@@ -309,7 +316,8 @@ class _Writing:
                 self.held = group
                 continue
             native = next((found for found in natives if "header" in found), {})
-            role = "tool" if _role(native.get("header")) == "tool" and len(group) == 1 else "user"
+            told = role_of_native(native)
+            role = "tool" if told == "tool" and len(group) == 1 else "user"
             planned = [plan_result(result, account) for result in group]
             for result, item in zip(group, planned, strict=True):
                 if result.tool_call_id not in ids:
@@ -462,9 +470,10 @@ class _Writing:
             fields.pop("tool_call_ids", None)
 
 
-def _role(header: Any) -> str:
-    role = header.get("role") if isinstance(header, dict) else None
-    return role if isinstance(role, str) and role not in ("user", "assistant") else "note"
+def role_of_native(native: dict[str, Any]) -> str | None:
+    """Give the role that a kept header names."""
+    header = native.get("header")
+    return text_of(header, "role") if isinstance(header, dict) else None
 
 
 def _iso(time: int) -> str | None:
