@@ -153,6 +153,7 @@ _OWN = (
     ("block-dropped", None, _SKIP, "the target has no place for the block"),
     ("time-dropped", "timestamps", _SKIP, "the target has no place for times"),
     ("time-rounded", "timestamps", _TEXT, "the target holds times in a coarser unit"),
+    ("time-filled", "timestamps", _TEXT, "the target needs a time; the one before was taken"),
     ("usage-dropped", "usage", _SKIP, "the target has no place for usage"),
     ("usage-reduced", "usage", _TEXT, "token buckets that the target has no place for"),
     ("model-dropped", None, _SKIP, "the target has no place for the model of a step"),
@@ -324,7 +325,7 @@ class Ledger:
             self._entries[rule] = entry
         entry.count += n
         if place is not None and len(entry.places) < PLACES:
-            entry.places.append(f"{self.source}:{place}" if self.source else str(place))
+            entry.places.append(_valid(f"{self.source}:{place}" if self.source else str(place)))
         if kind:
             name = kind if kind in entry.kinds or len(entry.kinds) < _KINDS else "..."
             entry.kinds[name] = entry.kinds.get(name, 0) + n
@@ -352,6 +353,19 @@ class Ledger:
             self._lost[kind] += n
             self.note(rule, place, n, kind)
 
+    def absorb(self, other: Ledger) -> None:
+        """Add the reading account of a trial that turned out to be the real run."""
+        self._seen += other._seen
+        self._mapped += other._mapped
+        self._aside += other._aside
+        self._skipped += other._skipped
+        for rule, entry in other._entries.items():
+            self.note(rule, None, entry.count)
+            known = self._entries[rule]
+            known.places += entry.places[: PLACES - len(known.places)]
+            for kind, n in entry.kinds.items():
+                known.kinds[kind] = known.kinds.get(kind, 0) + n
+
     def report(self) -> Report:
         """Give the account so far; entries in the order of the rule table."""
         items = {
@@ -359,12 +373,17 @@ class Ledger:
             for kind in sorted(self._totals.keys() | self._kept.keys() | self._lost.keys())
         }
         return Report(
-            source=self.source,
+            source=_valid(self.source),
             sessions=self.sessions,
             records=Records(self._seen, self._mapped, self._aside, self._skipped),
             items=items,
             entries=[self._entries[rule] for rule in RULES if rule in self._entries],
         )
+
+
+def _valid(text: str) -> str:
+    """Make a name fit for JSON: bytes of a file name that are no UTF-8 become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def merge(reports: Iterable[Report], source: str = "") -> Report:

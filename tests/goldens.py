@@ -82,11 +82,13 @@ class GoldenExtension(SingleFileSnapshotExtension):
 
     @classmethod
     def get_location(cls, *, test_location: Any, index: Any) -> str:
-        return str(test_location.item.callspec.params["case"].folder / str(index))
+        return str(Path(cls.dirname(test_location=test_location)) / str(index))
 
     @classmethod
     def dirname(cls, *, test_location: Any) -> str:
-        return str(test_location.item.callspec.params["case"].folder)
+        # The report asks for the location of every test, also of those without a case.
+        spec = getattr(test_location.item, "callspec", None)
+        return str(spec.params["case"].folder if spec and "case" in spec.params else GOLDENS[0])
 
     @classmethod
     def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:

@@ -20,6 +20,13 @@ GENEROUS = 6
 """Factor on the stated seconds: the machine may be busy."""
 
 
+LOSSLESS = {
+    "jsonl/number-1e400.jsonl": "1e400",
+    "jsonl/int-5000-digits.jsonl": "9" * 100,
+}
+"""Numbers that no decoder holds, inside call arguments: these pass through as the text they are."""
+
+
 def reached() -> list[dict[str, Any]]:
     kinds = ("jsonl", "json", "archive", "tree", "sqlite", "markdown")
     return [
@@ -64,7 +71,8 @@ def test_convert(case: dict[str, Any], tmp_path: Path) -> None:
         assert word not in done.out + done.err
     if found == "clean-error" and not mixed:
         assert "error: " in done.err
-        assert not text
+        # The other members of an archive are still read.
+        assert not text or case["kind"] == "archive"
         return
     check_survivors(case, text, account)
 
@@ -77,8 +85,8 @@ def check_survivors(case: dict[str, Any], text: str, account: str) -> None:
         records = one["records"]
         assert records["total"] == sum(records[n] for n in ("mapped", "aside", "skipped"))
     rules = set(case.get("rules", ()))
-    if rules and not case.get("quiet"):
-        entries = {entry["rule"]: entry for entry in report["total"]["entries"]}
+    if rules and not case.get("quiet") and case["name"] not in LOSSLESS:
+        entries = {entry["rule"]: entry for entry in report["total"].get("entries", [])}
         assert rules & entries.keys(), entries
         line = case.get("where", "")
         if line.startswith("line "):

@@ -1,0 +1,325 @@
+"""Entries in conversation order as turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from converters.formats.claude.content import answer, spoken
+from converters.formats.claude.log import Again, joined
+from converters.formats.claude.records import ResultBlock
+from converters.ir import Reasoning, Step, Text, ToolCallBlock, ToolResult, Turn, Usage
+from converters.turns import TurnBuilder
+
+if TYPE_CHECKING:
+    from converters.formats.claude.log import Entry, Log, Said
+    from converters.formats.claude.records import Message, RawUsage, Record
+    from converters.ir import Block
+    from converters.ledger import Ledger
+
+__all__ = ["PROVIDER", "Assembler", "time_of"]
+
+PROVIDER: Final = "claude-code"
+_PROSE: Final = frozenset({Text, Reasoning})
+_NO_MODEL: Final = frozenset({None, "<synthetic>", "unknown"})
+
+
+class _Twice(NamedTuple):
+    """A call id that a later step declares again; ``answered``: after its result."""
+
+    first: Step
+    second: Step
+    block: ToolCallBlock
+    place: int
+    answered: bool
+
+
+class Assembler:
+    """Groups the records of one path into turns and steps, fed one by one.
+
+    ``once``: the records come straight from the file; a prompt that forks the log raises
+    :class:`Again`.
+    """
+
+    def __init__(self, log: Log, ledger: Ledger, *, once: bool = False) -> None:
+        self.taken = 0
+        self.summaries: list[Entry] = []
+        self.compactions: set[int] = set()
+        self.model: str | None = None
+        self.first_time: int | None = None
+        self._log = log
+        self._said = log.said
+        self._ledger = ledger
+        self._builder = TurnBuilder(ledger)
+        self._steps: dict[str, Step] = {}
+        self._twice: list[_Twice] = []
+        self._boundary: int | None = None
+        self._old: Entry | None = None
+        self._anchors: set[str] | None = set() if once else None
+
+    def feed(self, place: int, record: Record) -> None:
+        """Take the next record."""
+        self.taken += 1
+        kind = record.type
+        if kind == "assistant":
+            if self._boundary is not None or self._old is not None:
+                self._compact()
+            self._step(record, place)
+        elif kind == "user":
+            if record.is_compact_summary:
+                self._summary(record, place)
+                return
+            if self._boundary is not None or self._old is not None:
+                self._compact()
+            self._answers(record, place)
+            if place in self._said:
+                self._prompt(record, self._said[place])
+        elif kind == "system":
+            if self._boundary is not None:
+                self._compact()
+            self._boundary = place
+        else:
+            self.summaries.append((place, record))
+            # A summary that names a leaf of another file is the title of another session.
+            if (
+                self._builder.turns
+                and record.summary
+                and not record.summary.isspace()
+                and (
+                    record.leaf_uuid is None
+                    or record.leaf_uuid in self._log.solid
+                    or record.leaf_uuid in self._log.soft
+                )
+            ):
+                self._old = (place, record)
+
+    def finish(self) -> list[Turn]:
+        """Give the turns."""
+        self._old = None
+        self._compact()
+        turns = self._builder.finish(drop_retries=True)
+        if self._twice:
+            _settle(turns, self._twice, self._ledger)
+        return turns
+
+    def _summary(self, record: Record, place: int) -> None:
+        text = joined(record.message.content) if record.message is not None else ""
+        self._builder.compaction(
+            text, provider=PROVIDER, model=self.model, time=time_of(record), place=place
+        )
+        self._boundary = None
+
+    def _compact(self) -> None:
+        """Apply a boundary that came without its summary, or an old summary record."""
+        if self._boundary is not None:
+            self._builder.compaction("", provider=PROVIDER, place=self._boundary)
+        if self._old is not None:
+            place, record = self._old
+            self._builder.compaction(
+                record.summary or "", provider=PROVIDER, model=self.model, time=time_of(record)
+            )
+            self.compactions.add(place)
+        self._boundary = self._old = None
+
+    def _prompt(self, record: Record, said: Said) -> None:
+        if said.blocks:
+            if self._anchors is not None:
+                self._watch(record, self._anchors)
+            time = time_of(record)
+            if self.first_time is None:
+                self.first_time = time
+            extra: dict[str, Any] = {}
+            if record.uuid is not None:
+                extra["uuid"] = record.uuid
+            if said.kept is not None:
+                extra["native"] = said.kept
+            self._builder.prompt(said.blocks, time=time, extra=extra or None)
+        if said.interrupted:
+            self._builder.abort()
+
+    def _watch(self, record: Record, anchors: set[str]) -> None:
+        """Find a second prompt after the same record of the conversation."""
+        soft = self._log.soft
+        at, left = record.parent_uuid or record.logical_parent_uuid, len(soft)
+        while at in soft and left:
+            at, left = soft[at], left - 1
+        if at is not None:
+            if at in anchors:
+                raise Again
+            anchors.add(at)
+
+    def _answers(self, record: Record, place: int) -> None:
+        message = record.message
+        if message is None or type(message.content) is not list:
+            return
+        time = time_of(record)
+        for block in message.content:
+            if type(block) is ResultBlock:
+                content = answer(block, self._ledger, place)
+                result = ToolResult(block.tool_use_id, content, block.is_error is True, time)
+                self._builder.result(result, place)
+
+    def _step(self, record: Record, place: int) -> None:
+        message = record.message
+        if message is None:
+            return
+        key, content, ledger = message.id, message.content, self._ledger
+        if type(content) is list:
+            blocks, kept = spoken(content, ledger, place)
+        else:
+            blocks, kept = [Text(content)] if content else [], None  # type: ignore[arg-type]
+        step = self._steps.get(key) if key is not None else None
+        if step is None:
+            step = self._open(record, message, kept)
+        else:
+            blocks = _more(step, message, blocks, kept, place, ledger)
+        for block in blocks:
+            if type(block) is not ToolCallBlock:
+                step.content.append(block)
+                continue
+            first = self._builder.step_of(block.id)
+            if first is None:
+                self._builder.block(block, step)
+            else:
+                answered = any(r.tool_call_id == block.id for r in first.tool_results)
+                self._twice.append(_Twice(first, step, block, place, answered))
+
+    def _open(self, record: Record, message: Message, kept: dict[str, Any] | None) -> Step:
+        """Open the step of a message with its first line."""
+        key, uuid, raw, model = message.id, record.uuid, message.usage, message.model
+        time = time_of(record)
+        if self.first_time is None:
+            self.first_time = time
+        if model in _NO_MODEL:
+            model = None
+        elif self.model is None:
+            self.model = model
+        extra: dict[str, Any] = {}
+        if key is not None:
+            extra["id"] = key
+        if uuid is not None:
+            extra["uuid"] = uuid
+        if kept is not None:
+            extra["native"] = kept
+        step = self._builder.step(
+            None,
+            time=time,
+            model=model,
+            usage=None if raw is None else _usage(raw),
+            extra=extra or None,
+        )
+        if key is not None:
+            self._steps[key] = step
+        return step
+
+
+def time_of(record: Record) -> int | None:
+    """Give the time of a record in ms."""
+    time = record.timestamp
+    if time is None:
+        return record.ms
+    seconds = time.timestamp()
+    if seconds < 0:
+        return round(seconds * 1000)
+    return int(seconds) * 1000 + time.microsecond // 1000
+
+
+def _usage(raw: RawUsage) -> Usage:
+    return Usage(
+        raw.input_tokens,
+        raw.output_tokens,
+        raw.cache_read_input_tokens,
+        raw.cache_creation_input_tokens,
+    )
+
+
+def _more(
+    step: Step,
+    message: Message,
+    blocks: list[Block],
+    kept: dict[str, Any] | None,
+    place: int,
+    ledger: Ledger,
+) -> list[Block]:
+    """Take the next line of a message into its step; give the blocks that are new.
+
+    One line holds one block or several; some writers repeat what they had, or write a
+    block again while it grows. The larger output count is the final one.
+    """
+    raw, old = message.usage, step.usage
+    if raw is not None and (old is None or raw.output_tokens >= old.output_tokens):
+        step.usage = _usage(raw)
+    if step.model is None and message.model not in _NO_MODEL:
+        step.model = message.model
+    content = step.content
+    if kept:
+        step.extra = step.extra or {}
+        native = step.extra.setdefault("native", {})
+        for name, values in kept.items():
+            moved = [{**value, "at": value["at"] + len(content)} for value in values]
+            native.setdefault(name, []).extend(moved)
+    if not blocks or not content:
+        return blocks
+    new, last = blocks[0], content[-1]
+    if _same(new, content[0]):
+        same = 1
+        for one, known in zip(blocks[1:], content[1:], strict=False):
+            if not _same(one, known):
+                break
+            same += 1
+        ledger.note("duplicate-record", place, kind="chunk")
+        return blocks[same:]
+    if type(new) is type(last) and type(new) in _PROSE:
+        before: str = last.text  # type: ignore[union-attr]
+        if before and new.text.startswith(before):  # type: ignore[union-attr]
+            ledger.note("duplicate-record", place, kind="chunk")
+            content[-1] = new
+            return blocks[1:]
+    return blocks
+
+
+def _same(new: Block, known: Block) -> bool:
+    kind = type(new)
+    if kind is not type(known):
+        return False
+    if kind is ToolCallBlock:
+        return new.id == known.id  # type: ignore[union-attr]
+    if kind in _PROSE:
+        return new.text == known.text  # type: ignore[union-attr]
+    return new == known
+
+
+def _settle(turns: list[Turn], twice: list[_Twice], ledger: Ledger) -> None:
+    """Decide what a call id declared again means: a dead retry, or a repetition.
+
+    A step of nothing but calls, none answered yet, all sent again by the next step with
+    the same ids, gives way to it. Rule: Interchange v1, section 1.5.
+    """
+    groups: dict[int, list[_Twice]] = {}
+    for found in twice:
+        groups.setdefault(id(found.second), []).append(found)
+    follows = {
+        id(second): (turn, first)
+        for turn in turns
+        for first, second in zip(turn.steps, turn.steps[1:], strict=False)
+    }
+    for key, group in groups.items():
+        turn, before = follows.get(key, (None, None))
+        if turn is not None and before is not None and _dead(before, group):
+            after = group[0].second
+            after.content += before.content
+            after.tool_calls = before.tool_calls + after.tool_calls
+            after.tool_results = before.tool_results + after.tool_results
+            turn.steps.remove(before)
+            ledger.note("retry-dropped", group[0].place)
+        else:
+            for found in group:
+                ledger.note("duplicate-tool-call", found.place)
+
+
+def _dead(before: Step, group: list[_Twice]) -> bool:
+    sent = {(found.block.id, found.block.name, found.block.arguments) for found in group}
+    return (
+        all(isinstance(block, ToolCallBlock) for block in before.content)
+        and not any(found.answered or found.first is not before for found in group)
+        and all((call.id, call.name, call.arguments) in sent for call in before.tool_calls)
+    )

@@ -1,0 +1,283 @@
+"""Entries of a transcript as sessions: the main one, its branches, its subagents."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from converters import jsonio
+from converters.errors import BadInput
+from converters.formats.claude.build import PROVIDER, Assembler
+from converters.formats.claude.log import Again, Entry, Log, load
+from converters.formats.claude.tree import Paths, paths
+from converters.ir import Meta, Session
+from converters.ledger import Ledger
+from converters.turns import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Turn
+    from converters.types import Context, Input
+
+__all__ = ["SUBAGENTS", "read"]
+
+SUBAGENTS: Final = "{stem}/subagents/*.jsonl"
+_AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
+_NAMESPACE: Final = uuid.UUID("6f6b4f1e-2f0b-5d7c-9a7e-6c3b1d0f5a21")
+
+
+def read(source: Input, ctx: Context) -> Iterator[Session]:
+    """Give the session of a transcript, then the branches asked for, then its subagents.
+
+    A file that holds nothing but one subagent gives that one.
+    """
+    skip = ctx.options.subagents == "skip"
+    log, sessions = _main(source, ctx)
+    parent: str | None = None
+    calls: dict[str, str] = {}
+    for session in sessions:
+        if parent is None:
+            parent = session.meta.id
+            if not skip and (log.sides or source.files(SUBAGENTS)):
+                calls = _prompts_of_calls(session)
+        yield session
+    for number, (group, entries) in enumerate(log.sides.items(), 1):
+        if skip:
+            _leave_out(entries, ctx)
+        else:
+            owner = parent or log.side_session
+            identity = f"{owner or source.stem}~s{number}" if group.startswith("~s") else group
+            yield _subagent(log, entries, identity, owner, calls)
+    yield from _companions(source, ctx, log, parent, calls)
+
+
+def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
+    """Read the file; give its log and the sessions of its main conversation.
+
+    Straight into turns when nothing forks; else the file is read again into a list. The first
+    account is thrown away then.
+    """
+    if source.stem.startswith("agent-") or ctx.options.branch != "active":
+        return _collected(source, ctx)
+    scratch = Ledger(ctx.ledger.source, itemize=False)
+    log = Log(source, ctx, scratch)
+    assembler = Assembler(log, scratch, once=True)
+    try:
+        load(log, assembler.feed, once=True)
+    except Again:
+        return _collected(source, ctx)
+    ctx.ledger.absorb(scratch)
+    log.ledger = ctx.ledger
+    if assembler.taken == len(assembler.summaries):
+        _unsaid(log, assembler.summaries)
+        return log, []
+    return log, [_session(log, assembler, ctx.ledger)]
+
+
+def _collected(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
+    log = Log(source, ctx, ctx.ledger)
+    load(log, log.keep, once=False)
+    if log.entries and source.stem.startswith("agent-"):
+        # Older files of subagents lack the mark on their lines.
+        log.sides[source.stem.removeprefix("agent-")] = log.entries
+        log.entries = []
+        log.side_session = next(iter(log.session_ids), None)
+    return log, list(_sessions(log, ctx))
+
+
+def _companions(
+    source: Input, ctx: Context, log: Log, parent: str | None, calls: dict[str, str]
+) -> Iterator[Session]:
+    """Read the subagents that have files of their own."""
+    for companion in source.files(SUBAGENTS):
+        if ctx.options.subagents == "skip":
+            ctx.ledger.note("subagent-skipped", companion.name)
+            continue
+        name = companion.stem.removeprefix("agent-")
+        side = Log(companion, ctx, ctx.ledger)
+        load(side, side.keep, once=False)
+        side.agents = log.agents
+        groups = dict(side.sides)
+        if side.entries:
+            groups.setdefault(name, []).extend(side.entries)
+        for group, entries in groups.items():
+            owner = parent or side.side_session
+            yield _subagent(side, entries, name if group.startswith("~s") else group, owner, calls)
+        _unsaid(side, [])
+
+
+def _leave_out(entries: list[Entry], ctx: Context) -> None:
+    if entries:
+        ctx.ledger.skipped("subagent-skipped", entries[0][0], len(entries))
+
+
+def _sessions(log: Log, ctx: Context) -> Iterator[Session]:
+    """Give the main session, or the branches that the options name."""
+    wanted = ctx.options.branch
+    ways: Paths = paths(log, whole=wanted != "active")
+    ledger = log.ledger
+    if all(record.type == "summary" for _, record in ways.active):
+        _unsaid(log, ways.active)
+        return
+    if isinstance(wanted, int) and wanted > len(ways.branches):
+        raise BadInput(
+            f"no branch {wanted}: the session has {len(ways.branches)}", path=log.source.name
+        )
+    session = _session(log, _fed(log, ways.active, ledger), ledger)
+    for number, branch in enumerate(ways.branches, 1):
+        if wanted in ("all", number):
+            ledger.mapped(len(branch.own))
+        else:
+            ledger.aside("branch-collapsed", branch.own[0][0], len(branch.own))
+            _keep_branch(log, session, number, branch.anchor, branch.own)
+    if wanted in ("active", "all", 0):
+        yield session
+    for number, branch in enumerate(ways.branches, 1):
+        if wanted in ("all", number):
+            found = _session(log, _fed(log, branch.path, Ledger()), Ledger(), session)
+            found.meta.id = f"{session.meta.id}~b{number}"
+            found.extra = {**(found.extra or {}), "branch": {"of": session.meta.id, "n": number}}
+            yield found
+
+
+def _fed(log: Log, entries: list[Entry], ledger: Ledger) -> Assembler:
+    assembler = Assembler(log, ledger)
+    for place, record in entries:
+        assembler.feed(place, record)
+    return assembler
+
+
+def _keep_branch(log: Log, session: Session, number: int, anchor: str, own: list[Entry]) -> None:
+    """Keep the turns of a branch that is not asked for."""
+    branch = {
+        "id": f"{session.meta.id}~b{number}",
+        "parent": anchor,
+        "turns": msgspec.to_builtins(_fed(log, own, Ledger()).finish()),
+    }
+    session.extra = session.extra or {}
+    session.extra.setdefault("branches", []).append(branch)
+
+
+def _session(
+    log: Log, assembler: Assembler, ledger: Ledger, first: Session | None = None
+) -> Session:
+    """Make a session of a path; ``first`` is the active one when the path is a branch."""
+    turns = assembler.finish()
+    if first is None:
+        given = _title(log, assembler, ledger)
+        identity = _identity(log, turns, ledger)
+        if log.cwd is None:
+            ledger.note("cwd-missing")
+    else:
+        given, identity = first.title, first.meta.id
+    return Session(
+        meta=Meta(identity, assembler.first_time, log.cwd),
+        title=title_of(turns, given),
+        provider=PROVIDER,
+        model=assembler.model,
+        turns=turns,
+        extra=_extra(log),
+    )
+
+
+def _title(log: Log, assembler: Assembler, ledger: Ledger) -> str | None:
+    """Choose the title, and say of every record what became of it.
+
+    The last custom title, else the last summary, else the first generated title.
+    """
+    summaries = assembler.summaries
+    custom = [title for title in log.titles if title[0] == "custom-title"]
+    generated = [title for title in log.titles if title[0] == "ai-title"]
+    chosen: int | None = None
+    text: str | None = None
+    if custom:
+        _, chosen, text = custom[-1]
+    elif summaries:
+        chosen, record = summaries[-1]
+        text = record.summary or record.title
+    elif generated:
+        _, chosen, text = generated[0]
+    mapped = assembler.compactions | {chosen}
+    places = [("summary", place) for place, _ in summaries]
+    for kind, place in places + [(kind, place) for kind, place, _ in log.titles]:
+        if place in mapped:
+            ledger.mapped()
+        else:
+            ledger.skipped("record-skipped", place, kind=kind)
+    log.titles.clear()
+    ledger.mapped(assembler.taken - len(summaries))
+    return text
+
+
+def _unsaid(log: Log, entries: list[Entry]) -> None:
+    """Account for the records of a log that holds no conversation."""
+    for kind, place, _ in log.titles:
+        log.ledger.skipped("record-skipped", place, kind=kind)
+    log.titles.clear()
+    for place, record in entries:
+        log.ledger.skipped("record-skipped", place, kind=record.type)
+
+
+def _extra(log: Log) -> dict[str, Any] | None:
+    extra: dict[str, Any] = {}
+    if log.branch:
+        extra["git"] = {"branch": log.branch}
+    if log.version:
+        extra["native"] = {"version": log.version}
+    if log.system:
+        extra["system"] = list(log.system)
+    if log.aside:
+        extra["records"] = list(log.aside)
+    return extra or None
+
+
+def _identity(log: Log, turns: list[Turn], ledger: Ledger) -> str:
+    """Give the id: that of the records, where the file bears one of them its name."""
+    stem = log.source.stem
+    if log.session_ids:
+        return stem if stem in log.session_ids else next(iter(log.session_ids))
+    if stem.strip("-"):
+        return stem
+    ledger.note("id-minted")
+    return str(uuid.uuid5(_NAMESPACE, "\n".join(turn.prompt for turn in turns[:20])))
+
+
+def _prompts_of_calls(session: Session) -> dict[str, str]:
+    """Give ``prompt -> call id`` for the calls that start subagents."""
+    found: dict[str, str] = {}
+    for turn in session.turns:
+        for step in turn.steps:
+            for call in step.tool_calls:
+                if call.name in _AGENT_TOOLS:
+                    value = jsonio.loads_exact(call.arguments)
+                    prompt = value.get("prompt") if isinstance(value, dict) else None
+                    if isinstance(prompt, str):
+                        found.setdefault(prompt.strip(), call.id)
+    return found
+
+
+def _subagent(
+    log: Log, entries: list[Entry], identity: str, owner: str | None, calls: dict[str, str]
+) -> Session:
+    assembler = _fed(log, entries, log.ledger)
+    turns = assembler.finish()
+    log.ledger.mapped(len(entries))
+    parent: dict[str, str] = {}
+    owner = owner or next(iter(log.session_ids), None)
+    if owner:
+        parent["sessionId"] = owner
+    prompt = turns[0].prompt.strip() if turns else ""
+    call = log.agents.get(identity) or calls.get(prompt)
+    if call:
+        parent["callId"] = call
+    return Session(
+        meta=Meta(identity, assembler.first_time, log.cwd),
+        title=title_of(turns),
+        provider=PROVIDER,
+        model=assembler.model,
+        turns=turns,
+        extra={"parent": parent, **(_extra(log) or {})},
+    )
