@@ -73,7 +73,9 @@ def _extra() -> Any:
     return msgspec.field(default=None, name="x-dcb")
 
 
-class _Struct(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, gc=False):
+class _Struct(
+    msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """Common settings: camelCase on the wire, absent instead of null, no GC tracking."""
 
 

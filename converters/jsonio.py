@@ -1,21 +1,35 @@
 """Tolerant JSON and JSON Lines: the fast decoder first, repair and a ledger entry on failure.
 
-Lines are cut at byte 0x0A only. The exact mode (:func:`loads_exact`) repairs
-nothing and serves fingerprints; :mod:`converters.canonical` writes for them.
+Lines are cut at byte 0x0A only. When a member comes twice the last one counts,
+on the fast and the slow path alike; the slow path reports it, and
+:func:`duplicate_keys` tells strict callers. The exact mode (:func:`loads_exact`)
+repairs nothing and serves fingerprints; :mod:`converters.canonical` writes for them.
 """
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import orjson
 
 from converters.errors import BadInput, LimitReached
+from converters.jsonrepair import (
+    BOMS,
+    DEPTH,
+    SPACE,
+    Parser,
+    Unreadable,
+    close_cut,
+    decode_text,
+    recover,
+    skip_space,
+    too_deep,
+)
+from converters.jsonwrite import write
 
 if TYPE_CHECKING:
     import mmap
@@ -26,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEPTH",
     "dumps",
+    "duplicate_keys",
     "elements",
     "leading_values",
     "load",
@@ -35,22 +50,13 @@ __all__ = [
     "sniff_text",
 ]
 
-DEPTH: Final = 512
-"""Container levels that dcb reads; deeper values are malformed."""
-
 _CHUNK: Final = 1 << 20
 _decode = msgspec.json.decode
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_SPACE: Final = b" \t\r\n"
-_TRIES: Final = 256
-_WORK: Final = 64 << 20
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_REFUSED: Final = (msgspec.DecodeError, RecursionError, ValueError)
+_PLAIN: Final = frozenset({int, float, bool, str, list, type(None)})
+_SHALLOW: Final = 2 * DEPTH
+_BANNERS: Final = 64
+_HOPELESS: Final = 1 << 14
 _NAMES: Final = {
     type(None): "null",
     bool: "boolean",
@@ -75,26 +81,34 @@ def records(
     (repaired where necessary), so a typed reader has a slow path for odd shapes.
     With ``objects`` values that are no objects are skipped here. What cannot be
     read is skipped with ``malformed-record``, a torn last line with
-    ``truncated-input``. Memory: one line.
+    ``truncated-input``; a whole record that is glued to a torn one is recovered.
+    Memory: one line. Depth is checked here for untyped values only: a typed decoder
+    goes no deeper than its types, and skips the rest within its own limit.
     """
     stream, repaired = _utf8(source)
     if repaired:
         ledger.note("encoding-repaired", 1)
     seen = 0
+    good = b""
+    untyped = decode is _decode
     try:
         for number, raw in enumerate(stream, 1):
             try:
+                if untyped and len(raw) > _SHALLOW and too_deep(raw):
+                    raise ValueError
                 value = decode(raw)
-            except (msgspec.DecodeError, RecursionError, ValueError):
-                if not raw.strip(_SPACE):
+            except _REFUSED:
+                if not raw.strip(SPACE):
                     continue
             else:
-                if not objects or not isinstance(value, int | float | str | list | None):
+                if not objects or type(value) not in _PLAIN:
                     seen += 1
+                    good = raw
                     yield number, value
                     continue
-            for value in _recover(raw, number, ledger, torn=not raw.endswith(b"\n")):
-                if objects and not isinstance(value, dict):
+            torn = not raw.endswith(b"\n")
+            for value in _slowly(raw, number, ledger, torn=torn, model=good):
+                if objects and type(value) is not dict:
                     ledger.seen()
                     ledger.skipped("malformed-record", number, kind=_NAMES[type(value)])
                     continue
@@ -104,207 +118,30 @@ def records(
         ledger.seen(seen)
 
 
-def _recover(raw: bytes, number: int, ledger: Ledger, *, torn: bool) -> Iterator[Any]:
-    """Give every value that the line still holds; count what it does not give."""
-    lost = "truncated-input" if torn else "malformed-record"
-    stripped = raw.rstrip(b"\x00 \t\r\n")
-    if len(stripped) < len(raw.rstrip(_SPACE)):
-        ledger.seen()
-        ledger.skipped("truncated-input", number)
-    if not stripped:
-        return
-    text = _text(stripped, number, ledger)
-    position, size = 0, len(text)
-    while position < size:
+def _slowly(raw: bytes, number: int, ledger: Ledger, *, torn: bool, model: bytes) -> Iterator[Any]:
+    """Give what a line holds that the reader's decoder refused: untyped, then with repairs."""
+    if len(raw) <= _SHALLOW or not too_deep(raw):
         try:
-            value, end = _parse(text, position, number, ledger)
-        except _Unreadable:
-            ledger.seen()
-            if not text[position:].lstrip().startswith(("{", "[")):
-                ledger.skipped("text-outside-records", number)
-            else:
-                ledger.skipped(lost, number)
-            start = _whole_suffix(text, position + 1)
-            if start < 0:
-                return
-            position = start
+            value = _decode(raw)
+        except _REFUSED:
+            pass
         else:
             yield value
-            position = _skip_space(text, end)
-            if position < size:
-                ledger.note("malformed-record", number, kind="glued")
-
-
-def _whole_suffix(text: str, start: int) -> int:
-    """Find the longest suffix that is one whole object; -1 when there is none."""
-    budget = _WORK
-    for _ in range(_TRIES):
-        start = text.find('{"', start)
-        if start < 0 or budget < 0:
-            return -1
-        budget -= len(text) - start
-        try:
-            json.loads(text[start:], strict=False)
-        except (ValueError, RecursionError):
-            start += 1
-        else:
-            return start
-    return -1
-
-
-class _Unreadable(ValueError):
-    pass
-
-
-class _Counts:
-    """The repairs of one value."""
-
-    __slots__ = ("duplicates", "numbers")
-
-    def __init__(self) -> None:
-        self.duplicates = 0
-        self.numbers = 0
-
-    def constant(self, _: str) -> None:
-        self.numbers += 1
-
-    def float(self, text: str) -> float | None:
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            self.numbers += 1
-            return None
-        return value
-
-    def int(self, text: str) -> int | str:
-        if len(text) > 4300:
-            self.numbers += 1
-            return text
-        return int(text)
-
-    def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        self.duplicates += len(pairs) - len(value)
-        return value
-
-
-def _parse(text: str, position: int, place: int | str | None, ledger: Ledger) -> tuple[Any, int]:
-    """Parse one value at ``position`` with every repair that dcb knows."""
-    counts = _Counts()
-    decoder = json.JSONDecoder(
-        strict=False,
-        parse_constant=counts.constant,
-        parse_float=counts.float,
-        parse_int=counts.int,
-        object_pairs_hook=counts.pairs,
-    )
-    start = _skip_space(text, position)
-    if _depth(text, start) > DEPTH:
-        raise _Unreadable
-    try:
-        value, end = decoder.raw_decode(text, start)
-    except (ValueError, RecursionError) as error:
-        raise _Unreadable from error
-    if counts.duplicates:
-        ledger.note("duplicate-key", place, counts.duplicates)
-    if counts.numbers:
-        ledger.note("lossy-number", place, counts.numbers)
-    part = text[start:end]
-    if _CONTROL.search(part):
-        ledger.note("control-repaired", place)
-    if "\\u" in part or _SURROGATE.search(part):
-        value, halves = _mend_surrogates(value)
-        if halves:
-            ledger.note("lone-surrogate", place, halves)
-    return value, end
-
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def _mend_surrogates(value: Any) -> tuple[Any, int]:
-    """Replace lone halves by U+FFFD, join halves that belong together; count the lone ones."""
-    count = 0
-
-    def mend(text: str) -> str:
-        nonlocal count
-        if not _SURROGATE.search(text):
-            return text
-        text = _PAIR.sub(
-            lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text
-        )
-        text, n = _SURROGATE.subn("\ufffd", text)
-        count += n
-        return text
-
-    if isinstance(value, str):
-        return mend(value), count
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            for key, child in list(item.items()):
-                if isinstance(child, str):
-                    item[key] = mend(child)
-                elif isinstance(child, dict | list):
-                    stack.append(child)
-                if _SURROGATE.search(key):
-                    item[mend(key)] = item.pop(key)
-        elif isinstance(item, list):
-            for index, child in enumerate(item):
-                if isinstance(child, str):
-                    item[index] = mend(child)
-                elif isinstance(child, dict | list):
-                    stack.append(child)
-    return value, count
-
-
-def _text(raw: bytes, place: int | str | None, ledger: Ledger) -> str:
-    """Decode UTF-8; CESU-8 halves stay halves, other bad bytes become U+FFFD."""
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        ledger.note("encoding-repaired", place)
-    try:
-        return raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace")
-
-
-def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t\r\n":
-        position += 1
-    return position
-
-
-def _depth(text: str, start: int) -> int:
-    """Give the deepest container level from ``start``, counted by a loop."""
-    if text.count("[", start) + text.count("{", start) <= DEPTH:
-        return 0
-    level = deepest = 0
-    for token in _TOKEN.finditer(text.encode("utf-8", "surrogatepass"), start):
-        mark = token[0][:1]
-        if mark in b"[{":
-            level += 1
-            deepest = max(deepest, level)
-        elif mark in b"]}":
-            level -= 1
-            if level <= 0:
-                break
-    return deepest
+            return
+    yield from recover(raw, number, ledger, torn=torn, model=model)
 
 
 def _utf8(source: BinaryIO) -> tuple[BinaryIO, bool]:
     """Give a stream of UTF-8 without BOM, and whether bytes had to be repaired."""
-    head = source.peek(4)[:4] if isinstance(source, io.BufferedReader) else b""
-    if not head:
+    if isinstance(source, io.BufferedReader):
+        head = source.peek(4)[:4]
+    else:
         head = source.read(4)
-        source = _Prefixed(head, source)  # type: ignore[assignment]
-    for bom, encoding in _BOMS:
+        source = io.BufferedReader(_Prefixed(head, source), _CHUNK)
+    for bom, encoding in BOMS:
         if head.startswith(bom):
             if encoding == "utf-8-sig":
-                source.read(3)
+                source.read(len(bom))
                 return source, True
             text = source.read().decode(encoding, "replace")
             return io.BytesIO(text.encode("utf-8", "replace")), True
@@ -312,7 +149,7 @@ def _utf8(source: BinaryIO) -> tuple[BinaryIO, bool]:
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream with some bytes put back in front."""
+    """A stream with some bytes put back in front. Closing it leaves the stream open."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head, self._rest = head, rest
@@ -327,111 +164,193 @@ class _Prefixed(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(io.BufferedReader(self, _CHUNK))
-
 
 def load(data: bytes, ledger: Ledger, *, path: str | None = None) -> list[Any]:
     """Give the JSON values of a document: normally one.
 
     Several documents in one file come as several values. Raises
-    :class:`BadInput` with a byte position when no value can be read. A document
-    that is cut gives its whole parts (``truncated-input``).
+    :class:`BadInput` with a byte position when no value can be read, and
+    :class:`LimitReached` for more than :data:`DEPTH` levels. A document that is
+    cut gives its whole parts (``truncated-input``).
     """
     try:
-        return [_decode(data)]
-    except (msgspec.DecodeError, RecursionError, ValueError):
+        value = _decode(data)
+    except _REFUSED:
         pass
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            data = data.decode(encoding, "replace").encode()
-            ledger.note("encoding-repaired", "byte 0")
-            break
-    text = _text(data, "byte 0", ledger)
-    values: list[Any] = []
-    position = _skip_space(text, 0)
-    while position < len(text):
-        try:
-            value, end = _parse(text, position, f"byte {position}", ledger)
-        except _Unreadable as error:
-            if not text[position:].strip("\x00 \t\r\n"):
-                break
-            if _depth(text, position) > DEPTH:
-                raise LimitReached(
-                    f"JSON deeper than {DEPTH} levels", path=path, position=f"byte {position}"
-                ) from error
-            closed = _closed(text[position:].encode("utf-8", "replace"))
-            if text[position] in "[{" and closed is not None:
-                value, _ = _parse(closed, 0, f"byte {position}", ledger)
-                values.append(value)
-                ledger.note("truncated-input", f"byte {len(data)}")
-                break
-            start = _next_document(text, position)
-            if start < 0:
-                if values:
-                    ledger.note("text-outside-records", f"byte {position}")
+    else:
+        if _deep_value(value):
+            raise LimitReached(f"JSON deeper than {DEPTH} levels", path=path, position="byte 0")
+        return [value]
+    encoding = _encoding(data)
+    if encoding:
+        data = data.decode(encoding, "replace").encode("utf-8", "replace")
+        ledger.note("encoding-repaired", "byte 0")
+    return _Document(decode_text(data, "byte 0", ledger), ledger, path).values()
+
+
+def _encoding(data: bytes) -> str | None:
+    return next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
+
+
+def _deep_value(value: Any) -> bool:
+    """Whether a decoded value has more than :data:`DEPTH` container levels."""
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(DEPTH):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+class _Document:
+    """The text of a document that the fast decoder refused."""
+
+    def __init__(self, text: str, ledger: Ledger, path: str | None) -> None:
+        self._text, self._ledger, self._path = text, ledger, path
+        self._parser = Parser()
+        self._known = (0, 0)
+
+    def values(self) -> list[Any]:
+        """Give its values."""
+        text = self._text
+        found: list[Any] = []
+        banners = 0
+        parser = self._parser
+        position = skip_space(text, 0)
+        while position < len(text):
+            try:
+                value, end = parser.parse(text, position)
+            except Unreadable as error:
+                if error.end >= 0:
+                    raise LimitReached(
+                        f"JSON deeper than {DEPTH} levels",
+                        path=self._path,
+                        position=self._place(position),
+                    ) from error
+                if not text[position:].strip("\x00 \t\r\n"):
+                    if found:
+                        self._ledger.note("truncated-input", self._place(position))
                     break
-                raise BadInput("not JSON", path=path, position=f"byte {_error_at(text)}") from error
-            ledger.note("text-outside-records", f"byte {position}")
-            position = start
+                if self._cut(position, found):
+                    break
+                banners += 1
+                start = self._behind_banner(position, error.at) if banners < _BANNERS else -1
+                if start < 0 and not found:
+                    raise BadInput(
+                        "not JSON", path=self._path, position=self._place(error.at)
+                    ) from error
+                self._ledger.note("text-outside-records", self._place(position))
+                if start < 0:
+                    break
+                position = start
+            else:
+                if parser.any():
+                    parser.note(self._place(position), self._ledger)
+                if found and not isinstance(value, dict | list):
+                    self._ledger.note("text-outside-records", self._place(position))
+                    break
+                found.append(value)
+                position = skip_space(text, end)
+        if not found:
+            raise BadInput("no JSON value in it", path=self._path)
+        return found
+
+    def _place(self, position: int) -> str:
+        """Give ``byte N`` for a place in the text; places come in order."""
+        char, byte = self._known
+        if position < char:
+            char = byte = 0
+        byte += len(self._text[char:position].encode())
+        self._known = position, byte
+        return f"byte {byte}"
+
+    def _cut(self, position: int, found: list[Any]) -> bool:
+        """Take the whole parts of a document that ends too early."""
+        if self._text[position] not in "[{":
+            return False
+        closed = close_cut(self._text[position:].rstrip("\x00").encode())
+        if closed is None:
+            return False
+        try:
+            value, _ = self._parser.parse(closed.decode(), 0)
+        except Unreadable:
+            return False
+        self._parser.note(self._place(position), self._ledger)
+        found.append(value)
+        self._ledger.note("truncated-input", self._place(len(self._text)))
+        return True
+
+    def _behind_banner(self, position: int, at: int) -> int:
+        """Give the place of a document behind text that is none; -1 when there is none.
+
+        A document that is damaged in itself is no banner: nothing inside it
+        passes for the document.
+        """
+        text = self._text
+        if text[position] in "[{":
+            line = text.find("\n", position)
+            if not 0 <= at <= line:
+                return -1
+            found = [text.find(mark, line) + 1 for mark in ("\n{", "\n[")]
         else:
-            values.append(value)
-            position = _skip_space(text, end)
-    if not values:
-        raise BadInput("no JSON value in it", path=path)
-    return values
+            found = [text.find(mark, position) for mark in "{["]
+        return min((place for place in found if place > position), default=-1)
 
 
-def _next_document(text: str, position: int) -> int:
-    """Find the next line that starts like a document, or the first brace of a banner."""
-    for mark in ("\n{", "\n[", "{", "["):
-        start = text.find(mark, position + 1)
-        if start >= 0:
-            return start + len(mark) - 1
-    return -1
+def duplicate_keys(data: bytes | str) -> list[str]:
+    """Give a JSON pointer for each member whose name an object repeats, in document order.
 
-
-def _error_at(text: str) -> int:
-    try:
-        json.loads(text, strict=False)
-    except json.JSONDecodeError as error:
-        return error.pos
-    except (ValueError, RecursionError):
-        pass
-    return 0
-
-
-def _closed(data: bytes) -> str | None:
-    """Close a JSON text where it was cut, after its last whole value; ``None`` if it was not cut.
-
-    A member name without its value is dropped with its comma.
+    For callers that must refuse such documents: two readers could take two
+    different values. Text that is not JSON gives an empty list.
     """
-    stack: list[int] = []
-    cut, closers = 0, b""
-    for token in _TOKEN.finditer(data):
-        mark = token[0]
-        first = mark[0]
-        if first in b"[{":
-            stack.append(first)
-            if len(stack) > DEPTH:
-                return None
-            cut, closers = token.end(), _closers(stack)
-        elif first in b"]}":
-            if not stack:
-                return None
-            stack.pop()
-            cut, closers = token.end(), _closers(stack)
-            if not stack:
-                return None
-        elif len(mark) > 1 and mark.endswith(b'"') and stack:
-            after = data[token.end() : token.end() + 64].lstrip(_SPACE)[:1]
-            if after in (b",", b"]", b"}"):
-                cut, closers = token.end(), _closers(stack)
-    return (data[:cut] + closers).decode("utf-8", "replace") if stack else None
+    repeated: dict[int, _Repeated] = {}
+
+    def pairs(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(members)
+        if len(value) < len(members):
+            names: dict[str, int] = {}
+            for name, _ in members:
+                names[name] = names.get(name, 0) + 1
+            twice = [name for name, count in names.items() if count > 1]
+            repeated[id(value)] = _Repeated(value, twice)
+        return value
+
+    try:
+        text = data if isinstance(data, str) else sniff_text(data)
+        root = json.JSONDecoder(strict=False, object_pairs_hook=pairs).decode(text)
+    except (ValueError, RecursionError):
+        return []
+    if not repeated:
+        return []
+    found: list[str] = []
+    stack = [("", root)]
+    while stack:
+        pointer, value = stack.pop()
+        if isinstance(value, dict):
+            if id(value) in repeated:
+                names = repeated[id(value)].names
+                found += [f"{pointer}/{_escaped(name)}" for name in names]
+            items = [(f"{pointer}/{_escaped(name)}", child) for name, child in value.items()]
+            stack += reversed(items)
+        elif isinstance(value, list):
+            stack += [(f"{pointer}/{n}", value[n]) for n in range(len(value) - 1, -1, -1)]
+    return found
 
 
-def _closers(stack: list[int]) -> bytes:
-    return bytes(0x5D if mark == 0x5B else 0x7D for mark in reversed(stack))
+class _Repeated(NamedTuple):
+    """An object that repeats names; it is kept so that its id stays its own."""
+
+    value: dict[str, Any]
+    names: list[str]
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, memoryview | None]]:
@@ -472,6 +391,7 @@ def _first_of(view: memoryview, position: int, size: int) -> int:
 
 
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
 def _end_of_value(view: memoryview, start: int, size: int) -> int:
@@ -480,14 +400,16 @@ def _end_of_value(view: memoryview, start: int, size: int) -> int:
     while True:
         end = min(start + window, size)
         try:
-            msgspec.json.decode(view[start:end], type=msgspec.Raw)
+            _decode(view[start:end], type=msgspec.Raw)
+        except RecursionError:
+            return _end_by_brackets(view, start)
         except msgspec.DecodeError as error:
             found = _TRAILING.search(str(error))
             if found:
                 # The byte named is the one after the first trailing character.
                 return start + int(found[1]) - 1
-            if end == size:
-                return -1
+            if end == size or "truncated" not in str(error):
+                return _end_by_brackets(view, start)
         else:
             # A whole value that ends with the window may go on (a number), an object cannot.
             if end == size or view[end - 1] in b'}]"':
@@ -495,32 +417,52 @@ def _end_of_value(view: memoryview, start: int, size: int) -> int:
         window *= 4
 
 
+def _end_by_brackets(view: memoryview, start: int) -> int:
+    """Find the end of a value that needs repair: its brackets tell; -1 when it is cut."""
+    level = 0
+    for token in _STRUCTURE.finditer(view, start):
+        mark = token[0]
+        if mark in b"[{":
+            level += 1
+            if level > _HOPELESS:
+                return -1
+        elif mark in b"]},":
+            if level == 0:
+                return token.start()
+            if mark != b",":
+                level -= 1
+                if level == 0:
+                    return token.end()
+    return -1
+
+
 def leading_values(data: bytes) -> tuple[Any, ...]:
     """Give what a probe may look at: the root of a document or up to 20 JSONL values.
 
     ``data`` is the head of an input; never raises.
     """
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            data = data.decode(encoding, "replace").encode("utf-8", "replace")
-            break
-    if not data.lstrip(_SPACE).startswith((b"{", b"[")):
+    encoding = _encoding(data)
+    if encoding:
+        data = data.decode(encoding, "replace").encode("utf-8", "replace")
+    data = data.lstrip(SPACE + b"\x00")
+    if not data.startswith((b"{", b"[")):
         return _leading_lines(data)
     value = _lenient(data)
     if value is not None:
         return (value,)
+    first, newline, _ = data.partition(b"\n")
     lines = _leading_lines(data)
-    if lines:
+    if lines and newline and _lenient(first) is not None:
         return lines
-    closed = _closed(data)
-    value = _lenient(closed.encode()) if closed else None
-    return () if value is None else (value,)
+    closed = close_cut(data)
+    value = _lenient(closed) if closed else None
+    return lines if value is None else (value,)
 
 
 def _leading_lines(data: bytes) -> tuple[Any, ...]:
     values: list[Any] = []
     for raw in data.split(b"\n", 200)[:200]:
-        value = _lenient(raw) if raw.lstrip(_SPACE)[:1] in (b"{", b"[") else None
+        value = _lenient(raw) if raw.lstrip(SPACE)[:1] in (b"{", b"[") else None
         if value is not None:
             values.append(value)
             if len(values) == 20:
@@ -531,7 +473,7 @@ def _leading_lines(data: bytes) -> tuple[Any, ...]:
 def _lenient(data: bytes) -> Any:
     try:
         return _decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError):
+    except _REFUSED:
         pass
     try:
         return json.loads(data.decode("utf-8", "replace"), strict=False)
@@ -541,10 +483,7 @@ def _lenient(data: bytes) -> Any:
 
 def sniff_text(data: bytes) -> str:
     """Decode the head of an input for a probe; BOM and UTF-16 honoured, bad bytes replaced."""
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return data.decode(encoding, "replace")
-    return data.decode("utf-8", "replace")
+    return data.decode(_encoding(data) or "utf-8", "replace")
 
 
 def objects(value: Any, ledger: Ledger, pointer: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -569,12 +508,16 @@ def objects(value: Any, ledger: Ledger, pointer: str) -> Iterator[tuple[str, dic
 def loads_exact(data: bytes | str) -> Any:
     """Parse for a fingerprint: nothing is repaired, integers stay exact, a later key wins.
 
-    Raises ``ValueError`` for anything that is not JSON.
+    Raises ``ValueError`` for anything that is not JSON, also for more than
+    :data:`DEPTH` levels and for integers of more than 4300 digits.
     """
     text = data.decode("utf-8") if isinstance(data, bytes) else data
-    if _depth(text, 0) > DEPTH:
+    if too_deep(text.encode("utf-8", "surrogatepass")):
         raise ValueError("too deep")
-    return json.loads(text, parse_constant=_refuse)
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("too deep") from error
 
 
 def _refuse(name: str) -> None:
@@ -582,14 +525,12 @@ def _refuse(name: str) -> None:
 
 
 def dumps(value: Any, *, indent: bool = False) -> bytes:
-    """Write JSON, UTF-8, members in order; integers past 64 bits stay exact."""
+    """Write JSON, UTF-8, members in order; integers past 64 bits stay exact.
+
+    Never raises: lone surrogates become U+FFFD, NaN and infinities null, a
+    container inside itself null, an unknown object its text.
+    """
     try:
         return orjson.dumps(value, option=orjson.OPT_INDENT_2 if indent else None)
     except TypeError:
-        text = json.dumps(
-            value,
-            ensure_ascii=False,
-            indent=2 if indent else None,
-            separators=None if indent else (",", ":"),
-        )
-        return text.encode("utf-8", "replace")
+        return write(value, indent=indent)

@@ -15,12 +15,13 @@ __all__ = ["SOURCES", "generate", "load", "names"]
 
 SOURCES: Final = {
     "interchange": ("converters.ir:Session", "Interchange v1 document with x-dcb"),
+    "bundle": ("dcb.checking.shapes:Bundle", "A portable bundle"),
     "snapshot": ("dcb.snapshot.model:Snapshot", "The object of a snapshot document"),
     "report": ("converters.ledger:RunReport", "The account of a run of dcb"),
 }
 """Name -> (``module:type``, title)."""
 
-_OPEN: Final = ("interchange",)
+_OPEN: Final = ("interchange", "bundle")
 """Documents whose readers ignore unknown members."""
 
 

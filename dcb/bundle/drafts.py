@@ -191,14 +191,16 @@ class _Maker:
                 given = True
                 yield self._from_ir(session, self._whole())
             else:
+                # Its own reader cannot read it without the files of the root.
+                whole = file_entry("session.json", msgspec.json.encode(session))
                 native = {"format": self._unit.format.id, "kind": "part", "of": root}
-                yield self._from_ir(session, native)
+                yield self._from_ir(session, {**native, "files": [whole]})
 
     def _sliced(self, known: list[Known]) -> Iterator[tuple[Session, Part]]:
         """Give sessions with the part that holds them, as long as the parts give the same."""
         done = 0
         try:
-            for part in parts(self._recorder, self._unit.format.kinds):
+            for part in parts(self._recorder):
                 source = Memory(wrapped(part), self._recorder.name)
                 found = read_alone(source, self._unit.format, self._job.options, self._job.now_ms)
                 for session in found:

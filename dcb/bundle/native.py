@@ -7,7 +7,8 @@
 ``files``
     All files that the reader opened for the session, whole.
 ``part``
-    A session that shares its files with others: they travel with the bundle of ``of``.
+    A session that shares its files with others: they travel with the bundle of ``of``; here
+    is what the reader made of them, as an interchange document.
 ``object``, ``line``
     The JSON object, or the line, that holds the session among others in one file;
     ``pointer`` is its place, ``wrap`` the member that held it (``""``: a bare list).

@@ -58,7 +58,8 @@ def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopen
     native = native_of(document)
     ledger = Ledger(name)
     try:
-        (record,) = registry.lookup(str(native.get("format")))
+        kind = native.get("kind")
+        (record,) = registry.lookup("interchange" if kind == "part" else str(native.get("format")))
         source = _input(native)
         if source is None or record.read is None:
             return None
@@ -66,7 +67,7 @@ def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopen
         sessions = list(record.read(source, ctx))
     except (DcbError, ValueError):
         return None
-    if native["kind"] in ("object", "line") and len(sessions) == 1:
+    if kind in ("object", "line") and len(sessions) == 1:
         sessions[0].meta.id = session_id
     found = next((one for one in sessions if one.meta.id == session_id), None)
     return None if found is None else Reopened(found, ledger)
@@ -88,6 +89,8 @@ def _input(native: dict[str, Any]) -> Input | None:
         return None
     found = [(str(entry.get("name")), unpack(entry)) for entry in entries]
     name, data = found[0]
+    if kind == "part":
+        return Memory(data, name)
     if kind == "files":
         if "folder" in native:
             return Memory(b"", str(native["folder"]), dict(found))

@@ -253,7 +253,7 @@ def _converted(
     session, ledger = reopen.session(document, done.bundle)
     if session is None:
         raise BadInput("no conversation in the bundle", path=done.bundle, position="log")
-    session.meta.id = done.session_id
+    session.meta.id = plan.session_id or session.meta.id
     session.meta.cwd = cwd
     exported = document.get("exportedAt")
     now_ms = exported if isinstance(exported, int) and exported >= 0 else 0

@@ -6,6 +6,7 @@ where it does not, the source's files travel whole with the first session.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -69,28 +70,27 @@ def root_id(known: list[Known]) -> str | None:
     return roots[0] if len(roots) == 1 else None
 
 
-def parts(source: Input, kinds: frozenset[str]) -> Iterator[Part]:
+def parts(source: Input) -> Iterator[Part]:
     """Give the objects of a JSON list (or of the largest list in a document), or the lines."""
     view = source.view()
     head = bytes(view[:64]).lstrip(b" \t\r\n")
     if head.startswith(b"["):
         yield from _elements(bytes(view), None, "")
         return
-    if "json" in kinds and head.startswith(b"{"):
-        try:
+    members: dict[str, msgspec.Raw] | None = None
+    if head.startswith(b"{"):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
             members = msgspec.json.decode(view, type=dict[str, msgspec.Raw])
-        except (msgspec.DecodeError, RecursionError):
-            members = {}
-        lists = {name: bytes(raw) for name, raw in members.items() if bytes(raw[:1]) == b"["}
-        if lists:
-            name = max(lists, key=lambda key: len(lists[key]))
-            yield from _elements(lists[name], name, f"/{name}")
-            return
-    if "jsonl" in kinds:
+    if members is None:
         with source.open() as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     yield Part("line", str(number), None, line.rstrip(b"\r\n"))
+        return
+    lists = {name: bytes(raw) for name, raw in members.items() if bytes(raw)[:1] == b"["}
+    if lists:
+        name = max(lists, key=lambda key: len(lists[key]))
+        yield from _elements(lists[name], name, f"/{name}")
 
 
 def _elements(data: bytes, wrap: str | None, pointer: str) -> Iterator[Part]:

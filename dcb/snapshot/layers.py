@@ -36,6 +36,7 @@ __all__ = [
     "HEADINGS",
     "Cut",
     "Layer",
+    "LayersError",
     "Rules",
     "cut_by_line",
     "cut_by_search",
@@ -50,6 +51,12 @@ EMPTY = (
     "_（无摘要内容。）_",
     "_（未识别到显式偏好。）_",
 )
+
+
+class LayersError(BadInput):
+    """The layers are missing, repeated or out of order; ``position`` is the line."""
+
+    code = "layers"
 
 
 class Layer(NamedTuple):
@@ -73,7 +80,8 @@ class Rules(NamedTuple):
     ``takes_fence`` says for an entry's kind whether a fence right after its header
     holds the content; ``decode`` undoes what the writer encoded in attributes, keys
     and tags; ``heading`` undoes the escape of a heading; ``number`` reads a time and
-    gives ``None`` for a bad one, which becomes ``bad``.
+    gives ``None`` for a bad one, which becomes ``bad``; ``signed`` times of preferences
+    may be negative; ``angles``: entry headers may hold ``>``.
     """
 
     cut: Callable[[str, int, Rules, list[Problem]], Cut]
@@ -83,6 +91,7 @@ class Rules(NamedTuple):
     number: Callable[[str], Number | None]
     bad: Number
     signed: bool
+    angles: bool
 
 
 def cut_by_search(body: str, first: int, rules: Rules, notes: list[Problem]) -> Cut:
@@ -90,7 +99,7 @@ def cut_by_search(body: str, first: int, rules: Rules, notes: list[Problem]) -> 
     del rules, notes
     places = [body.find(marker) for marker in MARKERS]
     if min(places) < 0:
-        raise BadInput("a layer marker is missing", position="body")
+        raise LayersError("a layer marker is missing", position="body")
     end = body.find(END, places[2])
     ends = [places[1], places[2], end if end >= 0 else len(body)]
     layers = []
@@ -102,7 +111,10 @@ def cut_by_search(body: str, first: int, rules: Rules, notes: list[Problem]) -> 
 
 
 def cut_by_line(body: str, first: int, rules: Rules, notes: list[Problem]) -> Cut:
-    """Cut at marker lines outside fences; :class:`BadInput` unless each is there once, in order."""
+    """Cut at marker lines outside fences.
+
+    :class:`LayersError` unless each marker is there once, in order.
+    """
     lines = body.split("\n")
     marks: list[int] = []
     end = None
@@ -116,7 +128,7 @@ def cut_by_line(body: str, first: int, rules: Rules, notes: list[Problem]) -> Cu
         if text in MARKERS:
             wanted = MARKERS[len(marks)] if len(marks) < 3 else END
             if text != wanted:
-                raise BadInput(
+                raise LayersError(
                     f"{text} stands where {wanted} must come: layers out of order or repeated",
                     position=first + index,
                 )
@@ -127,7 +139,7 @@ def cut_by_line(body: str, first: int, rules: Rules, notes: list[Problem]) -> Cu
             index = index if closing is None else closing
         index += 1
     if len(marks) < 3:
-        raise BadInput(
+        raise LayersError(
             f"{MARKERS[len(marks)]} is missing: no line outside a code fence is this marker",
             position=first + (marks[-1] if marks else 0),
         )
@@ -148,7 +160,9 @@ def cut_by_line(body: str, first: int, rules: Rules, notes: list[Problem]) -> Cu
 
 def _opens_fence(lines: list[str], index: int, rules: Rules) -> bool:
     """Say whether the line is an entry header and the next one opens the fence of its content."""
-    text = entry_attributes(lines[index]) if "dcb:entry" in lines[index] else None
+    text = (
+        entry_attributes(lines[index], angles=rules.angles) if "dcb:entry" in lines[index] else None
+    )
     if text is None or index + 1 >= len(lines) or not fence_of(lines[index + 1]):
         return False
     return rules.takes_fence(_kind(attributes(text), rules))
@@ -172,7 +186,7 @@ def read_entries(layer: Layer, rules: Rules, notes: list[Problem]) -> list[Verba
     entries: list[VerbatimEntry] = []
     index = 0
     while index < len(lines):
-        text = entry_attributes(lines[index])
+        text = entry_attributes(lines[index], angles=rules.angles)
         if text is None:
             _stray(lines[index], layer.first + index, notes, HEADINGS[0], EMPTY[0])
             index += 1
@@ -193,7 +207,9 @@ def _content(
     lines = layer.lines
     fence = fence_of(lines[start]) if start < len(lines) else ""
     if not fence or not rules.takes_fence(kind):
-        stop = _next_entry(lines, start)
+        stop = _next_entry(lines, start, rules)
+        for index in range(start, stop):
+            _lost_header(lines[index], layer.first + index, notes)
         return unescape(trim("\n".join(lines[start:stop]))), stop
     closing = _closing(lines, start + 1, len(lines), fence)
     if closing is None:
@@ -201,15 +217,16 @@ def _content(
             Problem("error", "fence-open", layer.first + start, f"no line closes the fence {fence}")
         )
         return "\n".join(lines[start + 1 :]), len(lines)
-    stop = _next_entry(lines, closing + 1)
+    stop = _next_entry(lines, closing + 1, rules)
     for index in range(closing + 1, stop):
         _stray(lines[index], layer.first + index, notes)
     return "\n".join(lines[start + 1 : closing]), stop
 
 
-def _next_entry(lines: list[str], start: int) -> int:
+def _next_entry(lines: list[str], start: int, rules: Rules) -> int:
     for index in range(start, len(lines)):
-        if "dcb:entry" in lines[index] and entry_attributes(lines[index]) is not None:
+        line = lines[index]
+        if "dcb:entry" in line and entry_attributes(line, angles=rules.angles) is not None:
             return index
     return len(lines)
 
@@ -241,8 +258,19 @@ def _entry(
 
 def _stray(line: str, place: int, notes: list[Problem], *known: str) -> None:
     text = trim(line)
+    if _lost_header(text, place, notes):
+        return
     if text and text not in known:
         notes.append(Problem("warning", "stray-text", place, "text that belongs to nothing"))
+
+
+def _lost_header(line: str, place: int, notes: list[Problem]) -> bool:
+    """Note a line that was meant as an entry header and is none, as with ``>`` in a value."""
+    lost = "<!-- dcb:entry" in line and trim(line).startswith("<!-- dcb:entry")
+    if lost:
+        what = "an entry header that no reader takes for one: its entry is lost in the text"
+        notes.append(Problem("warning", "content-loss", place, what))
+    return lost
 
 
 def read_sections(layer: Layer, rules: Rules, notes: list[Problem]) -> list[SummarySection]:

@@ -184,8 +184,11 @@ def header_lines(header: str) -> list[HeaderLine]:
     return found
 
 
-def entry_attributes(line: str) -> str | None:
-    """Give the attribute text of an entry header line, ``None`` for any other line."""
+def entry_attributes(line: str, *, angles: bool = False) -> str | None:
+    """Give the attribute text of an entry header line, ``None`` for any other line.
+
+    ``angles``: also with ``>`` in a value, which program 0.2.0 writes and does not read.
+    """
     text = trim(line)
     if len(text) < 7 or not (text.startswith(_OPEN) and text.endswith("-->")):
         return None
@@ -193,7 +196,7 @@ def entry_attributes(line: str) -> str | None:
     if not inner.startswith("dcb:entry"):
         return None
     rest = inner[9:]
-    if ">" in rest or not rest or rest[0] not in JS_SPACE:
+    if (">" in rest and not angles) or not rest or rest[0] not in JS_SPACE:
         return None
     return trim(rest)
 

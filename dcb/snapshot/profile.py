@@ -195,6 +195,7 @@ _COMPATIBLE: Final = layers.Rules(
     number=loose_number,
     bad=math.nan,
     signed=False,
+    angles=False,
 )
 _STRICT: Final = layers.Rules(
     cut=layers.cut_by_line,
@@ -204,6 +205,7 @@ _STRICT: Final = layers.Rules(
     number=integer,
     bad=0,
     signed=True,
+    angles=True,
 )
 # Program 0.2.0 fences code only and encodes nothing: read so, its documents give back
 # also what it would lose itself.

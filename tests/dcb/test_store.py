@@ -724,7 +724,7 @@ def test_four_processes_save_and_search_at_once(tmp_path: Path) -> None:
 
 def test_killed_while_saving_it_stays_whole(tmp_path: Path) -> None:
     more = ["git"] if shutil.which("git") else []
-    dice = random.Random(7)  # noqa: S311
+    dice = random.Random(7)
     told: set[str] = set()
     for k in range(12):
         process = worker(tmp_path, f"k{k}", 200, *more)

@@ -28,12 +28,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.formats.claude.reader import SUBAGENTS, read
+from converters.formats.claude.verify import verify
+from converters.formats.claude.writer import native_id, slug, write
 from converters.types import Capabilities, Format, Head, Match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "native_id", "slug", "verify"]
 
 _OWN: Final = frozenset(
     {"file-history-snapshot", "queue-operation", "permission-mode", "last-prompt", "mode"}
@@ -91,6 +93,7 @@ FORMAT: Final = Format(
     kinds=frozenset({"jsonl"}),
     probe=probe,
     read=read,
+    write=write,
     capabilities=Capabilities(
         tool_results=True,
         reasoning=True,

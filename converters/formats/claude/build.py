@@ -200,6 +200,8 @@ class Assembler:
             extra["uuid"] = uuid
         if kept is not None:
             extra["native"] = kept
+        if record.cost_usd is not None or record.cost is not None:
+            extra["cost"] = record.cost_usd if record.cost_usd is not None else record.cost
         step = self._builder.step(
             None,
             time=time,

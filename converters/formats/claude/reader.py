@@ -69,12 +69,14 @@ def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
         load(log, assembler.feed, once=True)
     except Again:
         return _collected(source, ctx)
-    ctx.ledger.absorb(scratch)
-    log.ledger = ctx.ledger
+    sessions = []
     if assembler.taken == len(assembler.summaries):
         _unsaid(log, assembler.summaries)
-        return log, []
-    return log, [_session(log, assembler, ctx.ledger)]
+    else:
+        sessions.append(_session(log, assembler, scratch))
+    ctx.ledger.absorb(scratch)
+    log.ledger = ctx.ledger
+    return log, sessions
 
 
 def _collected(source: Input, ctx: Context) -> tuple[Log, list[Session]]:

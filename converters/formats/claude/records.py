@@ -183,6 +183,8 @@ class Record(_Wire, rename="camel"):
     ai_title: str | None = None
     data: AgentRef | None = None
     parent_tool_use_id: str | None = msgspec.field(default=None, name="parentToolUseID")
+    cost_usd: float | None = msgspec.field(default=None, name="costUSD")
+    cost: float | None = None
     ms: int | None = msgspec.field(default=None, name="x-dcb.ms")
 
 
@@ -234,6 +236,8 @@ def lenient(raw: dict[str, Any], place: int) -> Record | None:
             setattr(record, attribute, value)
     for attribute, name in _FLAGS:
         setattr(record, attribute, raw.get(name) is True)
+    cost = raw.get("costUSD", raw.get("cost"))
+    record.cost = cost if type(cost) in (int, float) and -1e300 < cost < 1e300 else None
     record.tool_use_result = _agent(raw.get("toolUseResult"))
     record.data = _agent(raw.get("data"))
     message = raw.get("message")

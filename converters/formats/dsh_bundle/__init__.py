@@ -29,6 +29,7 @@ from converters.formats.dsh import read_log
 from converters.formats.dsh.attachments import object_hash
 from converters.formats.dsh_bundle.document import SUFFIX, failure, parse, verify
 from converters.text import units
+from converters.turns import title_of
 from converters.types import Capabilities, Context, Format, Head, Input, Match
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def session_of(document: dict[str, Any], ctx: Context) -> Session | None:
         return None
     title, cwd = document.get("title"), document.get("originalCwd")
     if session.title is None and isinstance(title, str) and title.strip():
-        session.title = title
+        # A title that only repeats the first prompt is the exporter's, not the session's.
+        session.title = title if title != title_of(session.turns) else None
     if session.meta.cwd is None and isinstance(cwd, str) and cwd:
         session.meta.cwd = cwd
     return session

@@ -37,29 +37,34 @@ def _write(session: Session, sink: Sink) -> None:
     members = (extra or {}).get("members")
     shell = msgspec.structs.replace(session, turns=[], extra=None)
     head = _in_place(encode(shell))
-    batch = bytearray(head[:-2])
-    separator = b""
+    batch = [head[:-2]]
+    size = 0
     for turn in session.turns:
-        batch += separator
-        batch += _in_place(encode(turn))
-        separator = b","
-        if len(batch) > _BATCH:
-            sink.write(bytes(batch))
-            batch.clear()
-    batch += b"]"
+        piece = _in_place(encode(turn))
+        batch.append(piece)
+        batch.append(b",")
+        size += len(piece)
+        if size > _BATCH:
+            last = batch.pop()
+            sink.write(b"".join(batch))
+            batch = [last]
+            size = 0
+    if session.turns:
+        batch.pop()
+    batch.append(b"]")
     own = {name: value for name, value in (extra or {}).items() if name != "members"}
     tail: dict[str, Any] = {**(members if isinstance(members, dict) else {})}
     if own:
         tail["x-dcb"] = own
     if tail:
-        batch += b"," + jsonio.dumps(tail)[1:-1]
-    batch += b"}\n"
-    sink.write(bytes(batch))
+        batch.append(b"," + jsonio.dumps(tail)[1:-1])
+    batch.append(b"}\n")
+    sink.write(b"".join(batch))
 
 
 def _in_place(data: bytes) -> bytes:
     """Put the members that ``x-dcb`` keeps back where they stood; most pieces have none."""
-    if b'"members"' not in data:
+    if b'"members":{' not in data:
         return data
     value = msgspec.json.decode(data)
     stack: list[Any] = [value]

@@ -288,7 +288,8 @@ class _Writing:
             f"call-{self.steps}",
         )
         answers = [r.tool_call_id for r in step.tool_results]
-        if ids and (ids != answers or (len(ids) > 1 and not native)):
+        told = header.get("tool_call_ids") if isinstance(header, dict) else None
+        if ids and (ids == told or ids != answers or (len(ids) > 1 and not native)):
             message.more["tool_call_ids"] = ids
         self.emit(message)
 
