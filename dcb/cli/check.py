@@ -1,0 +1,201 @@
+"""``dcb check``: find what is wrong with documents; for people and for CI."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from converters import detection
+from converters.errors import DcbError, OutputError, UsageError
+from converters.opening import Skipped
+from converters.reading import Unit
+from dcb import files
+from dcb.checking import MOST_TOKENS, Problem, check_json, check_snapshot, kind_of
+from dcb.checking import output as write
+from dcb.checking.secrets import Labels, in_lines, in_sessions
+from dcb.cli import _run
+from dcb.cli._inputs import JsonOption, open_named
+from dcb.snapshot.document import decode, reseal
+from dcb.snapshot.profile import profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.types import Input
+    from dcb.snapshot.profile import Profile
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: dcb check snapshots/ --format github --warnings-as-errors")
+def check(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Files, folders, archives, or - for stdin."),
+    ],
+    *,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="|".join(write.FORMATS), help="Form of the findings.")
+    ] = "text",
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="published|plugin", help="Whose reader is asked.")
+    ] = "published",
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=0, help="Most tokens that a snapshot may have.")
+    ] = MOST_TOKENS,
+    warnings_as_errors: Annotated[
+        bool, typer.Option("--warnings-as-errors", help="Exit 1 on warnings too.")
+    ] = False,
+    ignore_others: Annotated[
+        bool,
+        typer.Option("--ignore-others", help="Pass over named files that are no documents of dcb."),
+    ] = False,
+    reseal_: Annotated[
+        bool,
+        typer.Option("--reseal", help="After an edit: compute checksum, tokens and digest anew."),
+    ] = False,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Look for credentials too, in transcripts as well.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Check snapshots, interchange documents, bundles and reports; exit 1 on an error.
+
+    Findings go to stdout as FILE:LINE: CODE: MESSAGE. Files of other kinds inside folders are
+    passed over. With --secrets every file is searched; values are never printed.
+    """
+    form = "json" if json else format_
+    if form not in write.FORMATS:
+        raise UsageError(f"no format {form!r}", hint=f"formats are {', '.join(write.FORMATS)}")
+    run = _Check(profile_of(profile), max_tokens, ignore_others=ignore_others, secrets=secrets)
+    results = []
+    for found in open_named(paths, is_unit=_is_database_folder if secrets else _no_unit):
+        if isinstance(found, Skipped):
+            continue
+        if isinstance(found, DcbError):
+            result: write.Result | None = _failed(found)
+        else:
+            if reseal_:
+                _reseal(found)
+            result = run.result(found)
+        if result is not None:
+            results.append(result)
+            _show(result, form)
+    _finish(results, form, warnings_as_errors=warnings_as_errors)
+
+
+class _Check:
+    """What stays the same while the files of a run are checked."""
+
+    def __init__(
+        self, profile: Profile, max_tokens: int, *, ignore_others: bool, secrets: bool
+    ) -> None:
+        self._profile = profile
+        self._max_tokens = max_tokens
+        self._ignore_others = ignore_others
+        self._labels = Labels() if secrets else None
+
+    def result(self, source: Input) -> write.Result | None:
+        """Check one input; ``None`` when it is none of ours and may be passed over."""
+        try:
+            return self._result(source)
+        except DcbError as error:
+            error.path = error.path or source.name
+            return _failed(error)
+
+    def _result(self, source: Input) -> write.Result | None:
+        head = source.head
+        kind = None if head.is_dir or head.is_sqlite else kind_of(head.data, _root(source))
+        problems: list[Problem] = []
+        if kind == "snapshot":
+            problems = check_snapshot(source.read(), self._profile, max_tokens=self._max_tokens)
+        elif kind is not None:
+            problems = check_json(source.read(), kind)
+        elif self._labels is None:
+            if source.nested or self._ignore_others:
+                return None
+            what = "none of the documents that dcb checks"
+            problems = [Problem("error", "unreadable", 1, what)]
+        if self._labels is not None:
+            problems += _secrets(source, self._labels)
+        return write.Result(source.name, kind or "other", problems)
+
+
+def _root(source: Input) -> object:
+    values = source.head.values
+    return values[0] if values else None
+
+
+def _no_unit(_: object) -> bool:
+    return False
+
+
+def _is_database_folder(head: object) -> bool:
+    del head
+    return False
+
+
+def _secrets(source: Input, labels: Labels) -> Iterator[Problem]:
+    if source.head.is_sqlite:
+        unit = Unit(source, detection.pick(source.head).format)
+        return in_sessions(unit, labels)
+    return in_lines(source, labels)
+
+
+def _failed(error: DcbError) -> write.Result:
+    line = error.position if isinstance(error.position, int) else 0
+    return write.Result(
+        error.path or "-", "other", [Problem("error", error.code, line, error.message)]
+    )
+
+
+def _reseal(source: Input) -> None:
+    """Write a snapshot document anew in its place; others stay as they are."""
+    if kind_of(source.head.data, None) != "snapshot":
+        return
+    path = Path(source.name)
+    if source.nested and not path.is_file():
+        raise OutputError("a document inside an archive cannot be resealed", path=source.name)
+    try:
+        old = source.read()
+        new = reseal(decode(old)).encode()
+    except DcbError:
+        return  # the check that follows says what is wrong
+    if source.name == "-":
+        sys.stdout.buffer.write(new)
+        sys.stdout.buffer.flush()
+    elif new != old:
+        files.write_whole(path, new, force=True)
+        _run.say(f"resealed {_run.printable(source.name)}")
+
+
+def _show(result: write.Result, form: str) -> None:
+    findings = [write.Finding(result.path, problem) for problem in result.problems]
+    if form == "json":
+        listed = [write.record(finding) for finding in findings]
+        _run.emit({"path": result.path, "kind": result.kind, "problems": listed})
+    elif form in ("text", "github"):
+        line = write.text if form == "text" else write.github
+        for finding in findings:
+            _run.put(_run.printable(line(finding)))
+
+
+def _finish(results: list[write.Result], form: str, *, warnings_as_errors: bool) -> None:
+    severities = [problem.severity for result in results for problem in result.problems]
+    errors, warnings = severities.count("error"), severities.count("warning")
+    if form == "json":
+        _run.emit({"files": len(results), "errors": errors, "warnings": warnings})
+    elif form == "sarif":
+        _run.emit(write.sarif(results, metadata.version("dcb")))
+    elif form == "junit":
+        sys.stdout.buffer.write(write.junit(results).encode())
+        sys.stdout.buffer.flush()
+    _run.say(f"{len(results)} checked: {errors} errors, {warnings} warnings")
+    if not results:
+        _run.say("nothing to check here")
+    if errors or (warnings and warnings_as_errors):
+        raise typer.Exit(1)
