@@ -1,0 +1,333 @@
+"""``dcb compile``: a three-layer snapshot of each session."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from converters import opening
+from converters.errors import DcbError, OutputError, UsageError
+from converters.ledger import Ledger, Report, merge
+from converters.opening import Skipped
+from converters.reading import COMPANION, Unit, read_unit
+from converters.types import Context, Options
+from dcb import batch, files
+from dcb.cli import _run
+from dcb.cli._inputs import (
+    BranchOption,
+    FromOption,
+    InputsArgument,
+    JsonOption,
+    StrictOption,
+    SubagentsOption,
+    TzOption,
+    collect,
+    local_paths,
+    read_options,
+)
+from dcb.snapshot.compile import Compiled, compile_session
+from dcb.snapshot.compile import Options as CompileOptions
+from dcb.snapshot.lexicon import extend
+from dcb.snapshot.profile import Profile, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.ir import Session
+
+app = typer.Typer()
+
+_SUFFIX = ".md"
+
+
+@app.command(epilog="Example: dcb compile session.jsonl -o snapshot.md")
+def compile(  # noqa: A001 - the command's name
+    inputs: InputsArgument,
+    *,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE|DIR|-", help="Where to write.")
+    ] = "-",
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=256, max=32768, help="Token budget [4096].")
+    ] = None,
+    bullets: Annotated[
+        int | None, typer.Option("--bullets", min=1, max=30, help="Bullets per section [6].")
+    ] = None,
+    max_messages: Annotated[
+        int | None,
+        typer.Option("--max-messages", min=1, max=5000, help="Read the last N messages [400]."),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the snapshot.")] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", help="Description of the snapshot.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")] = None,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="published|plugin", help="Dialect and rules.")
+    ] = "published",
+    lexicon: Annotated[
+        Path | None, typer.Option("--lexicon", metavar="FILE", help="More words, as TOML.")
+    ] = None,
+    from_: FromOption = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="Only sessions whose id starts so.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show layers, tokens and what the budget drops.")
+    ] = False,
+    save: Annotated[bool, typer.Option("--save", help="Save into the store.")] = False,
+    strict: StrictOption = False,
+    subagents: SubagentsOption = "include",
+    branch: BranchOption = "active",
+    tz: TzOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Compile sessions into snapshots: what stays word for word, a summary, the preferences.
+
+    One session goes to -o FILE or stdout, several into the folder -o DIR. Reasoning and tool
+    output do not enter a snapshot; what the source's reader lost is summed up on stderr.
+    """
+    chosen = profile_of(profile)
+    defaults = CompileOptions()
+    options = CompileOptions(
+        title=title,
+        description=description,
+        tags=tuple(tag or ()),
+        max_tokens=max_tokens or _setting("max_tokens", defaults.max_tokens, 256, 32768),
+        bullets=bullets or _setting("bullets", defaults.bullets, 1, 30),
+        max_messages=max_messages or _setting("max_messages", defaults.max_messages, 1, 5000),
+        lexicon=None if lexicon is None else extend(chosen.compiling.lexicon(), *_file(lexicon)),
+    )
+    reading = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
+    run = _Compile(chosen, options, reading, session=session, json=json)
+    found = collect(inputs, from_=from_, on_error=run.fail, on_skip=_skipped)
+    made = run.sessions(found)
+    if dry_run:
+        for one in made:
+            _preview(one, json=json)
+    elif save and output == "-":
+        run.saved = _save(made, json=json)
+    else:
+        held = list(_write(made, output, local_paths(inputs), force=force, json=json))
+        if save:
+            run.saved = _save(iter(held), json=json)
+    run.finish(strict=strict)
+
+
+def _setting(name: str, default: int, low: int, high: int) -> int:
+    """Give a setting of ``dcb.toml``, checked."""
+    from dcb.cli._settings import settings
+
+    value = settings().get(name, default)
+    if type(value) is not int or not low <= value <= high:
+        raise UsageError(f"dcb.toml: {name} must be a whole number from {low} to {high}")
+    return value
+
+
+def _file(path: Path) -> tuple[bytes, str]:
+    for found in opening.open_inputs(str(path)):
+        if isinstance(found, DcbError):
+            raise found
+        if not isinstance(found, Skipped):
+            return found.read(), str(path)
+    raise UsageError("no lexicon in it", path=str(path))
+
+
+def _skipped(entry: Skipped) -> None:
+    if entry.reason != COMPANION:
+        _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
+
+
+class _Made:
+    """A compiled session and where it came from."""
+
+    def __init__(self, source: str, session: Session, compiled: Compiled) -> None:
+        self.source = source
+        self.session_id = session.meta.id
+        self.compiled = compiled
+
+    def record(self, **more: Any) -> dict[str, Any]:
+        """Give what ``--json`` prints of it."""
+        meta = self.compiled.document.snapshot.meta
+        return {
+            "source": self.source,
+            "session": self.session_id,
+            "snapshot": meta.snapshot_id,
+            "title": meta.title,
+            "tokens": meta.token_estimate,
+            "budget": self.compiled.budget,
+            "leftOut": self.compiled.left_out,
+            "changes": [change._asdict() for change in self.compiled.document.changes],
+            **more,
+        }
+
+
+class _Compile:
+    """The state of one run."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        options: CompileOptions,
+        reading: Options,
+        *,
+        session: str | None,
+        json: bool,
+    ) -> None:
+        self._profile = profile
+        self._options = options
+        self._reading = reading
+        self._session = session
+        self._json = json
+        self._reports: list[Report] = []
+        self._changes = 0
+        self._failed = 0
+        self._made = 0
+        self.saved = 0
+
+    def fail(self, error: DcbError) -> None:
+        """Count and print what could not be read."""
+        self._failed += 1
+        _run.print_error(error)
+        if self._json:
+            _run.emit(_run.error_record(error))
+
+    def sessions(self, units: Iterator[Unit]) -> Iterator[_Made]:
+        """Compile every session of every input."""
+        for unit in units:
+            ledger = Ledger(unit.input.name)
+            try:
+                for session in read_unit(unit, Context(ledger, self._reading)):
+                    if self._session and not session.meta.id.startswith(self._session):
+                        continue
+                    compiled = compile_session(session, self._options, self._profile)
+                    for change in compiled.document.changes:
+                        ledger.note("text-changed", f"snapshot {change.place}", kind=change.what)
+                    self._made += 1
+                    yield _Made(unit.input.name, session, compiled)
+            except DcbError as error:
+                error.path = error.path or unit.input.name
+                self.fail(error)
+            self._reports.append(ledger.report())
+
+    def finish(self, *, strict: bool) -> None:
+        """Sum up and exit."""
+        total = merge(self._reports)
+        if self._json:
+            _run.emit({"report": total, "failed": self._failed, "saved": self.saved})
+        if total.entries or self._made > 1 or self._failed:
+            _run.say(_run.summarize(total))
+        if not self._made and not self._failed:
+            _run.say("error: no session found")
+        if self._failed or not self._made:
+            raise typer.Exit(1)
+        if strict and total.degraded:
+            raise typer.Exit(3)
+
+
+def _write(
+    made: Iterator[_Made], output: str, sources: list[Path], *, force: bool, json: bool
+) -> Iterator[_Made]:
+    """Write one document to a file or stdout, several into a folder."""
+    target = Path(output)
+    if output != "-" and (target.is_dir() or output.endswith(("/", "\\"))):
+        yield from _write_folder(made, target, sources, force=force, json=json)
+        return
+    several, made = batch.peek(made)  # type: ignore[assignment,arg-type]
+    if several:
+        if output != "-" and not target.suffix:
+            yield from _write_folder(made, target, sources, force=force, json=json)
+            return
+        raise UsageError("several sessions, and a snapshot holds one", hint="give -o DIR/")
+    for one in made:
+        if output == "-":
+            if json:
+                _run.emit(one.record(document=one.compiled.document.text))
+            else:
+                sys.stdout.buffer.write(one.compiled.document.text.encode("utf-8", "replace"))
+                sys.stdout.buffer.flush()
+        else:
+            batch.guard(target, sources)
+            _put(one, target, force=force, json=json)
+        yield one
+
+
+def _write_folder(
+    made: Iterator[_Made], folder: Path, sources: list[Path], *, force: bool, json: bool
+) -> Iterator[_Made]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder: {error.strerror}", path=str(folder)) from error
+    taken: set[str] = set()
+    for one in made:
+        stem = files.session_name(one.compiled.document.snapshot.meta.title, one.session_id)
+        name, number = stem, 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{stem}-{number}"
+        taken.add(name.casefold())
+        target = folder / f"{name}{_SUFFIX}"
+        batch.guard(target, sources)
+        _put(one, target, force=force, json=json)
+        yield one
+
+
+def _put(one: _Made, target: Path, *, force: bool, json: bool) -> None:
+    files.write_whole(target, one.compiled.document.text.encode("utf-8", "replace"), force=force)
+    if json:
+        _run.emit(one.record(output=str(target)))
+
+
+def _preview(one: _Made, *, json: bool) -> None:
+    """Show what would be written: the layers, the tokens, what the budget dropped."""
+    compiled = one.compiled
+    if json:
+        _run.emit(one.record(object=compiled.document.snapshot))
+        return
+    from dcb.snapshot.render import lines
+
+    for line in lines(compiled.document.text.encode("utf-8", "replace")):
+        _run.put(line)
+    report = compiled.budget
+    _run.put("")
+    _run.put(f"tokens: {report.token_estimate} of {report.budget}")
+    for item in report.dropped:
+        text = " ".join(item.text.split())[:60]
+        _run.put(f"dropped: {item.layer} {item.item} ({item.tokens} tokens, {item.reason}): {text}")
+    left = ", ".join(f"{name} {count}" for name, count in compiled.left_out.items() if count)
+    if left:
+        _run.put(f"not in a snapshot: {left}")
+    for change in compiled.document.changes:
+        _run.put(f"changed: {change.place}: {change.what}")
+
+
+def _save(made: Iterator[_Made], *, json: bool) -> int:
+    """Save the snapshots into the store, all or none."""
+    import os
+    import time
+
+    from dcb.cli._settings import settings, store_home
+    from dcb.history import open_history
+    from dcb.store import open_store, save
+
+    home = store_home()
+    now_ms = time.time_ns() // 1_000_000
+    snapshots = [one.compiled.document.snapshot for one in made]
+    wanted = settings().get("history", True) is not False
+    folder = home / "snapshots"
+    history = open_history(folder, environ=os.environ) if wanted and snapshots else None
+    with open_store(home, history=history, now_ms=now_ms) as store:
+        saved = save(store, snapshots, now_ms=now_ms)
+        for warning in store.warnings:
+            _run.say(f"warning: {warning}")
+    for one in saved:
+        if json:
+            _run.emit({"saved": one.snapshot_id, "state": one.state})
+        else:
+            _run.say(f"saved {one.snapshot_id} ({one.state})")
+    return len(saved)
