@@ -11,6 +11,7 @@ import msgspec
 from converters import registry
 from converters.errors import BadInput, DcbError
 from converters.formats.dsh_bundle import session_of, unpack
+from converters.ir import Session
 from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.types import Context, Options
@@ -18,7 +19,6 @@ from dcb.bundle import rows
 from dcb.bundle.slices import Part, wrapped
 
 if TYPE_CHECKING:
-    from converters.ir import Session
     from converters.types import Input
 
 __all__ = ["Reopened", "native_of", "session"]
@@ -57,20 +57,31 @@ def session(document: dict[str, Any], name: str) -> Reopened:
 def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopened | None:
     native = native_of(document)
     ledger = Ledger(name)
+    kind = native.get("kind")
     try:
-        kind = native.get("kind")
-        (record,) = registry.lookup("interchange" if kind == "part" else str(native.get("format")))
+        if kind == "part":
+            return _from_part(native, ledger)
+        (record,) = registry.lookup(str(native.get("format")))
         source = _input(native)
         if source is None or record.read is None:
             return None
         ctx = Context(ledger, Options(tz=_zone(native.get("tz"))))
         sessions = list(record.read(source, ctx))
-    except (DcbError, ValueError):
+    except (DcbError, ValueError, RecursionError):
         return None
     if kind in ("object", "line") and len(sessions) == 1:
         sessions[0].meta.id = session_id
     found = next((one for one in sessions if one.meta.id == session_id), None)
     return None if found is None else Reopened(found, ledger)
+
+
+def _from_part(native: dict[str, Any], ledger: Ledger) -> Reopened | None:
+    """Give the session that the exporter wrote down, exactly."""
+    held = native.get("files")
+    if not isinstance(held, list) or not held or not isinstance(held[0], dict):
+        return None
+    found = msgspec.json.decode(unpack(held[0]), type=Session)
+    return Reopened(found, ledger)
 
 
 def _zone(name: Any) -> ZoneInfo | None:
@@ -89,8 +100,6 @@ def _input(native: dict[str, Any]) -> Input | None:
         return None
     found = [(str(entry.get("name")), unpack(entry)) for entry in entries]
     name, data = found[0]
-    if kind == "part":
-        return Memory(data, name)
     if kind == "files":
         if "folder" in native:
             return Memory(b"", str(native["folder"]), dict(found))

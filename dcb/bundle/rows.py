@@ -138,8 +138,8 @@ def rebuild(tables: list[Table]) -> bytes:
             statement = f"INSERT INTO {sqlitedb.quote(table.name)} ({names}) VALUES ({marks})"  # noqa: S608
             connection.executemany(statement, ([_value(v) for v in row] for row in table.rows))
         return bytes(connection.serialize())
-    except (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError, TypeError) as error:
-        raise BadInput(f"the rows do not make a database: {error}"[:200]) from error
+    except (sqlite3.Error, sqlite3.Warning, LookupError, OverflowError, ValueError, TypeError) as e:
+        raise BadInput(f"the rows do not make a database: {e}"[:200]) from e
     finally:
         connection.close()
 
@@ -163,5 +163,5 @@ def _value(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "text" in value:
-        return base64.b64decode(value["text"]).decode("utf-8", "replace")
-    return base64.b64decode(value["base64"])
+        return base64.b64decode(value["text"], validate=True).decode("utf-8", "replace")
+    return base64.b64decode(value["base64"], validate=True)

@@ -1,0 +1,157 @@
+"""``dcb bundle`` from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dcb.cli import app
+from tests.paths import GOLDEN, ROOT, SHARED, needs_shared
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DSH = GOLDEN / "dsh" / "plain" / "input.jsonl"
+BUNDLE = GOLDEN / "dsh-bundle" / "plain" / "input.dshbundle.json"
+TAMPERED = GOLDEN / "dsh-bundle" / "tampered" / "input.dshbundle.json"
+
+
+def dcb(*args: object) -> Result:
+    return CliRunner().invoke(app, ["bundle", *map(str, args)])
+
+
+def records(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.split("\n") if line]
+
+
+def test_export_verify_restore(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = dcb("export", DSH, "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    first, last = records(result)
+    assert first["session"] == "5b8e1a40-plain"
+    assert first["status"] == "written"
+    assert last["failed"] == 0
+    result = dcb("verify", out)
+    assert result.exit_code == 0
+    assert result.stdout == f"{first['output']}: ok\n"
+    result = dcb("restore", out, "--native", "--into", tmp_path / "back", "--json")
+    assert result.exit_code == 0
+    (path,) = records(result)[0]["paths"]
+    assert (ROOT / path).read_bytes() == DSH.read_bytes()
+
+
+def test_verify_names_the_codes_and_fails(tmp_path: Path) -> None:
+    result = dcb("verify", BUNDLE, TAMPERED)
+    assert result.exit_code == 1
+    assert result.stdout == f"{BUNDLE}: ok\n{TAMPERED}: bundle-fingerprint-mismatch\n"
+    result = dcb("verify", TAMPERED, "--json")
+    assert result.exit_code == 1
+    (record,) = records(result)
+    assert record["problems"] == ["bundle-fingerprint-mismatch"]
+    assert record["ok"] is False
+
+
+def test_verify_reports_what_the_index_misses(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    dcb("export", DSH, "-o", out)
+    (out / "extra.dshbundle.json").write_bytes(BUNDLE.read_bytes())
+    (bundle,) = out.glob("Open*")
+    bundle.unlink()
+    result = dcb("verify", out)
+    assert result.exit_code == 1
+    assert f"{bundle}: missing" in result.stdout
+    assert f"{out / 'extra.dshbundle.json'}: extra" in result.stdout
+
+
+def test_one_bad_bundle_never_stops_the_rest(tmp_path: Path) -> None:
+    result = dcb("restore", TAMPERED, BUNDLE, "--into", tmp_path)
+    assert result.exit_code == 1
+    assert "bundle-fingerprint-mismatch" in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["Open-orders-5b8e1a40.jsonl"]
+
+
+def test_landing_is_always_said(tmp_path: Path) -> None:
+    result = dcb("restore", BUNDLE, "--into", tmp_path, "--json")
+    record = records(result)[0]
+    assert record["cwdAvailable"] is False
+    assert record["groupedTo"] == str(BUNDLE.parent)
+    assert record["landingHint"] == "shop"
+    assert "not on this machine" in record["restoreNote"]
+    result = dcb("restore", BUNDLE, "--into", tmp_path, "--map-cwd", f"/home/dev={tmp_path}")
+    assert f"grouped to {tmp_path}/shop as asked" in result.stderr
+    result = dcb("restore", BUNDLE, "--into", tmp_path / "x", "--dry-run")
+    assert result.stdout.startswith("would-restore ")
+    assert not (tmp_path / "x").exists()
+
+
+def test_usage_errors(tmp_path: Path) -> None:
+    for args in (
+        ("restore", BUNDLE, "--native", "--to", "dsh"),
+        ("restore", BUNDLE, "--map-cwd", "nothing"),
+        ("restore", BUNDLE, "--to", "no-such-format"),
+        ("restore", BUNDLE, BUNDLE, "--session-id", "x"),
+        ("export", DSH, "-o", tmp_path, "--branch", "neither"),
+    ):
+        assert dcb(*args).exit_code == 2, args
+    assert dcb("verify", tmp_path).exit_code == 1
+    assert dcb("export", tmp_path, "-o", tmp_path / "out").exit_code == 1
+
+
+def test_passphrase_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"ein langes Geheimnis\n")
+    out = tmp_path / "out"
+    result = dcb("export", DSH, "-o", out, "--passphrase-file", secret)
+    assert result.exit_code == 0, result.output
+    assert dcb("verify", out).exit_code == 1
+    assert dcb("verify", out, "--passphrase-file", secret).exit_code == 0
+    result = dcb(
+        "restore", out, "--native", "--into", tmp_path / "back", "--passphrase-file", secret
+    )
+    assert result.exit_code == 0
+    assert (tmp_path / "back" / "input.jsonl").read_bytes() == DSH.read_bytes()
+    assert dcb("export", DSH, "-o", out, "--passphrase-file", tmp_path / "none").exit_code == 1
+
+
+def test_bundles_in_the_output_folder_are_no_input(tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").write_bytes(DSH.read_bytes())
+    for _ in range(2):
+        dcb("export", tmp_path, "-o", tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("*.dshbundle.json"))) == 1
+
+
+@needs_shared
+def test_hostile_bundles(tmp_path: Path) -> None:
+    pack = tmp_path / "pack"
+    generator = SHARED / "hostile" / "gen_hostile.py"
+    subprocess.run([sys.executable, generator, pack], check=True, stdout=subprocess.DEVNULL)
+    manifest = json.loads((pack / "manifest.json").read_text("utf-8"))
+    cases = [case for case in manifest["cases"] if case["kind"] == "bundle"]
+    assert len(cases) == 5
+    for case in cases:
+        path = pack / case["name"]
+        before = path.read_bytes()
+        into = tmp_path / "into"
+        for args in (("verify", path), ("restore", path, "--into", into)):
+            result = dcb(*args)
+            classes = {0: "ok-with-report", 1: "clean-error"}
+            assert classes[result.exit_code] in (case["expect"], case.get("also")), case["name"]
+            assert "Traceback" not in result.output
+            if result.exit_code == 1 and args[0] == "restore":
+                assert result.stderr.startswith(f"error: {path}:")
+        assert path.read_bytes() == before
+        assert not list(tmp_path.rglob("*.tmp"))
+    assert not (pack.parent / "dcb-escape").exists()
+
+
+@pytest.mark.parametrize("name", ["export", "verify", "restore"])
+def test_help_fits(name: str) -> None:
+    result = dcb(name, "--help")
+    assert result.exit_code == 0
+    assert "Example: dcb bundle" in result.output
