@@ -52,7 +52,8 @@ def units(
     owned: set[str] = set()
     if len(found) > 1:
         for entry in found:
-            if isinstance(entry, Unit):
+            # What another input owns owns nothing itself: numbered parts go to the first of them.
+            if isinstance(entry, Unit) and entry.input.name not in owned:
                 owned |= _companions(entry)
     for entry in found:
         name = entry.input.name if isinstance(entry, Unit) else None
