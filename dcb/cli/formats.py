@@ -124,5 +124,5 @@ def matrix(records: tuple[Format, ...]) -> str:
         rows.append("| " + " | ".join(cells) + " |")
     if notes:
         rows.append("")
-        rows += [f"[{number}] {note}  " for number, note in enumerate(notes, 1)]
+        rows += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
     return "\n".join(rows)
