@@ -31,7 +31,7 @@ _WORDS = (
     "tests cover cache queue index token stream buffer session branch commit merge config path "
     "error handler module import class function argument value result request response server "
     "client thread socket timeout retry budget check build deploy version release change review"
-).split()
+).split()  # noqa: SIM905 - a list of words reads better as text
 _FOREIGN = (
     "这个函数读取配置并返回结果，请检查边界情况。",
     "Größe und Übergabe prüfen, danach naïve Fälle ergänzen.",
@@ -40,8 +40,7 @@ _FOREIGN = (
     "├── src\n│   ├── main.py\n│   └── util.py\n└── tests\n",
 )
 _CODE = (
-    'def load(path: str) -> dict[str, int]:\n    with open(path, encoding="utf-8") as file:\n'
-    "        return json.load(file)\n",
+    "def load(path: str) -> dict[str, int]:\n    return json.loads(path.read_text())\n",
     'if (value === null) {\n\tthrow new Error("missing value");\n}\n',
     '    logger.info("done in %s", elapsed)\n    return {"status": "ok", "count": len(rows)}\n',
     "fn parse(input: &str) -> Result<Vec<Token>, ParseError> {\n    let mut out = vec![];\n",
@@ -128,7 +127,11 @@ _TOOLS = ("Read", "Bash", "Edit", "Grep", "Glob", "Write")
 def _arguments(pool: Pool, tool: str) -> dict[str, Any]:
     path = f"/home/dev/project/src/module_{pool.rng.randrange(90)}.py"
     if tool == "Edit":
-        return {"file_path": path, "old_string": pool.block()[:600], "new_string": pool.block()[:700]}
+        return {
+            "file_path": path,
+            "old_string": pool.block()[:600],
+            "new_string": pool.block()[:700],
+        }
     if tool == "Write":
         return {"file_path": path, "content": pool.block()}
     if tool == "Bash":
@@ -186,14 +189,23 @@ def claude(seed: int) -> Iterator[bytes]:
             permissionMode="default",
         )
         yield prompt
-        snapshot = {"messageId": parent, "trackedFileBackups": {}, "timestamp": clock.tick()}
-        yield orjson.dumps(
-            {"type": "file-history-snapshot", "messageId": parent, "snapshot": snapshot}
-        ) + b"\n"
+        snapshot: dict[str, Any] = {
+            "messageId": parent,
+            "trackedFileBackups": {},
+            "timestamp": clock.tick(),
+        }
+        yield (
+            orjson.dumps(
+                {"type": "file-history-snapshot", "messageId": parent, "snapshot": snapshot}
+            )
+            + b"\n"
+        )
         for _ in range(rng.randrange(4, 22)):
             yield from _claude_step(pool, line, assistant)
         message = "msg_01" + pool.id().replace("-", "")[:22]
-        yield assistant(message, {"type": "text", "text": pool.text() + pool.text()}, _usage(rng, 700))
+        yield assistant(
+            message, {"type": "text", "text": pool.text() + pool.text()}, _usage(rng, 700)
+        )
         yield line("system", subtype="turn_duration", durationMs=rng.randrange(90000), isMeta=False)
 
 
@@ -267,7 +279,9 @@ def codex(seed: int) -> Iterator[bytes]:
         for name, value in last.items():
             total[name] += value
         info = {"total_token_usage": {**total}, "last_token_usage": last}
-        return line("event_msg", {"type": "token_count", "info": info, "rate_limits": {"plan": "x"}})
+        return line(
+            "event_msg", {"type": "token_count", "info": info, "rate_limits": {"plan": "x"}}
+        )
 
     meta = {
         "id": pool.id(),
@@ -297,7 +311,9 @@ def codex(seed: int) -> Iterator[bytes]:
             call = "call_" + pool.id().replace("-", "")[:24]
             yield line("response_item", _codex_call(pool, call))
             output = orjson.dumps({"output": pool.block(), "metadata": {"exit_code": 0}}).decode()
-            answer: Any = output if rng.random() < 0.3 else [{"type": "input_text", "text": pool.block()}]
+            answer: Any = (
+                output if rng.random() < 0.3 else [{"type": "input_text", "text": pool.block()}]
+            )
             yield line(
                 "response_item",
                 {"type": "function_call_output", "call_id": call, "output": answer},
@@ -333,7 +349,9 @@ def chatgpt(seed: int) -> Iterator[bytes]:
     rng, clock = pool.rng, Clock(pool.rng)
     while True:
         root = pool.id()
-        mapping: dict[str, Any] = {root: {"id": root, "message": None, "parent": None, "children": []}}
+        mapping: dict[str, Any] = {
+            root: {"id": root, "message": None, "parent": None, "children": []}
+        }
         tip = root
         for turn in range(rng.randrange(2, 30)):
             for role in ("user", "assistant"):
@@ -460,7 +478,11 @@ def dsh(seed: int) -> Iterator[bytes]:
                 prompt = {"id": f"u{turn}", "role": "user", "content": content}
                 yield event("user/message", {**prompt, "source": {"kind": "user"}}, surface=True)
             tool = rng.choice(_TOOLS)
-            call = {"id": f"c{mark}", "name": tool, "arguments": orjson.dumps(_arguments(pool, tool)).decode()}
+            call = {
+                "id": f"c{mark}",
+                "name": tool,
+                "arguments": orjson.dumps(_arguments(pool, tool)).decode(),
+            }
             blocks = [{"type": "text", "text": pool.text()}, {"type": "tool-call", **call}]
             source = {"kind": "model", "provider": "demo", "model": "demo-1"}
             answer = {"id": f"a{mark}", "role": "assistant", "content": blocks, "source": source}
@@ -471,10 +493,12 @@ def dsh(seed: int) -> Iterator[bytes]:
             named = {"callId": call["id"], "name": tool, "arguments": call["arguments"]}
             yield event("tool/call", {**place, **named})
             output = [{"type": "text", "text": pool.block()}]
-            content = [{"type": "tool-result", "toolCallId": call["id"], "content": output}]
+            answers = [{"type": "tool-result", "toolCallId": call["id"], "content": output}]
             source = {"kind": "tool", "callId": call["id"]}
-            result = {"id": f"t{mark}", "role": "user", "content": content, "source": source}
-            yield event("tool/result", {**place, "message": result}, surface=True, sourceEventSeqs=[told])
+            result = {"id": f"t{mark}", "role": "user", "content": answers, "source": source}
+            yield event(
+                "tool/result", {**place, "message": result}, surface=True, sourceEventSeqs=[told]
+            )
             yield event("step/end", place)
         yield event("turn/end", {"turn": turn, "reason": {"kind": "completed"}})
 

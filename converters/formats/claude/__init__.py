@@ -6,7 +6,7 @@ digits as ``-``. Subagents: ``<slug>/<sessionId>/subagents/agent-<id>.jsonl`` (2
 ``<slug>/agent-<id>.jsonl`` or lines with ``isSidechain`` in the session's own file.
 
 Versions seen: 1.0 (prompts as plain text), 2.0 (``summary`` records), 2.1 (progress, titles, mode
-lines, subagent folders). Source: fact sheet ``claude`` and the exports of Interchange v1, section 10.
+lines, subagent folders). Source: fact sheet ``claude``; exports of Interchange v1, section 10.
 
 A record is a line. Lines of one API message (same ``message.id``) are one step; its usage is that
 of the line with the largest output. Input tokens exclude both cache buckets. Records with a
@@ -40,7 +40,9 @@ __all__ = ["FORMAT", "native_id", "slug", "verify"]
 _OWN: Final = frozenset(
     {"file-history-snapshot", "queue-operation", "permission-mode", "last-prompt", "mode"}
 )
-_SHARED: Final = frozenset({"summary", "progress", "system", "attachment", "ai-title", "custom-title"})
+_SHARED: Final = frozenset(
+    {"summary", "progress", "system", "attachment", "ai-title", "custom-title"}
+)
 _OTHER_TOOLS: Final = frozenset({"workspace-directories", "runtime-config"})
 _OTHER_FOLDERS: Final = (".qoder", ".qwenworkcn", ".qwen", ".codebuddy", ".workbuddy")
 
@@ -56,7 +58,9 @@ def probe(head: Head) -> Match | None:
             continue
         if kind in ("user", "assistant"):
             found, why = _message(record)
-        elif kind in _OWN and ("sessionId" in record or "messageId" in record or "snapshot" in record):
+        elif kind in _OWN and (
+            "sessionId" in record or "messageId" in record or "snapshot" in record
+        ):
             found, why = 85, f"record of type {kind}"
         elif kind == "summary" and "leafUuid" in record:
             found, why = 80, "summary with leafUuid"

@@ -171,7 +171,7 @@ class Assembler:
         if step is None:
             step = self._open(record, message, kept)
         else:
-            blocks = _more(step, message, blocks, kept, place, ledger)
+            blocks = _more(step, message, blocks, kept, self._ledger, place=place)
         for block in blocks:
             if type(block) is not ToolCallBlock:
                 step.content.append(block)
@@ -225,7 +225,10 @@ def time_of(record: Record) -> int | None:
     return int(seconds) * 1000 + time.microsecond // 1000
 
 
-def _usage(raw: RawUsage) -> Usage:
+def _usage(raw: RawUsage) -> Usage | None:
+    """Give the buckets; bare zeros are what writers put where they know nothing."""
+    if not (raw.input_tokens or raw.output_tokens) and raw.cache_read_input_tokens is None:
+        return None
     return Usage(
         raw.input_tokens,
         raw.output_tokens,
@@ -239,8 +242,9 @@ def _more(
     message: Message,
     blocks: list[Block],
     kept: dict[str, Any] | None,
-    place: int,
     ledger: Ledger,
+    *,
+    place: int,
 ) -> list[Block]:
     """Take the next line of a message into its step; give the blocks that are new.
 

@@ -8,7 +8,6 @@ import msgspec
 
 from converters.formats.claude.human import strip_reminders
 from converters.formats.claude.records import (
-    Block,
     DocumentBlock,
     ImageBlock,
     Odd,
@@ -32,7 +31,7 @@ _ENDS = ("</system-reminder>", "</system-reminder>\n", "</system-reminder>\n\n")
 
 
 def spoken(
-    content: list[Block], ledger: Ledger, place: int
+    content: list[Any], ledger: Ledger, place: int
 ) -> tuple[list[ir.Block], dict[str, Any] | None]:
     """Give the blocks of an assistant message, and what only the same tool can use.
 
@@ -75,7 +74,7 @@ def spoken(
 
 def arguments(block: ToolUseBlock) -> str:
     """Give the JSON text of a tool input, compact as the tool itself writes it."""
-    text = str(block.input, "utf-8")  # type: ignore[arg-type]
+    text = str(block.input, "utf-8")
     if text[text.find('":') + 2] == " ":
         # Only foreign writers put blanks there.
         return msgspec.json.format(text, indent=-1)
@@ -95,10 +94,10 @@ def release(record: Record) -> None:
 def rich(block: Any, ledger: Ledger, place: int) -> ir.Block | None:
     """Give the block of a text, image or document; ``None`` (counted) for anything else."""
     kind = type(block)
-    if kind is Text:
+    if type(block) is Text:
         if block.extra:
             ledger.note("citation-aside", place)
-        return block  # type: ignore[no-any-return]
+        return block
     if kind is str:
         return Text(block)
     if kind is ImageBlock:

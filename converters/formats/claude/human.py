@@ -125,8 +125,9 @@ def strip_reminders(text: str) -> tuple[str, int]:
     end = len(text)
     while True:
         close = text.rfind(_REMINDER_END, max(0, end - 64), end)
-        if close < 0 or not text[close + len(_REMINDER_END) : end].isspace() and (
-            close + len(_REMINDER_END) != end
+        if close < 0 or (
+            not text[close + len(_REMINDER_END) : end].isspace()
+            and (close + len(_REMINDER_END) != end)
         ):
             break
         start = text.rfind(_REMINDER, 0, close)

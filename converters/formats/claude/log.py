@@ -32,7 +32,7 @@ Entry: TypeAlias = tuple[int, Record]
 """A line number and the record there that belongs to the conversation."""
 
 
-class Again(Exception):  # noqa: N818 - a turn of the way, not an error
+class Again(Exception):
     """The log has forks or repeated records: it must be read into a list first."""
 
 
@@ -247,7 +247,7 @@ def _assistant(log: Log, record: Record, place: int) -> bool:
         return False
     if message.odd and not _mended(log, message, place):
         return False
-    content = message.content
+    content: Any = message.content
     if message.usage is not None or (content and any(type(block) is not Odd for block in content)):
         return True
     for block in content or ():
@@ -270,7 +270,7 @@ def _user(log: Log, record: Record, place: int) -> bool:
     if message is None:
         log.ledger.skipped("malformed-record", place, kind="user without message")
         return False
-    content = message.content
+    content: Any = message.content
     if type(content) is list and len(content) == 1 and type(content[0]) is ResultBlock:
         # Nearly every user line is the answer to one call.
         agent = record.tool_use_result
@@ -290,7 +290,7 @@ def _user(log: Log, record: Record, place: int) -> bool:
 
 
 def _said(log: Log, record: Record, content: list[Any], place: int) -> bool:
-    """Take the human part of a user record; ``False`` when it holds nothing for the conversation."""
+    """Take the human part of a user record; ``False``: it holds nothing for the conversation."""
     ledger = log.ledger
     blocks: list[ir.Block] = []
     odd: list[Any] = []

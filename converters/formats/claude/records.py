@@ -7,7 +7,7 @@ the same :class:`Record` of it, member by member.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime  # noqa: TC003 - the decoder reads the annotations
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -237,7 +237,7 @@ def lenient(raw: dict[str, Any], place: int) -> Record | None:
     for attribute, name in _FLAGS:
         setattr(record, attribute, raw.get(name) is True)
     cost = raw.get("costUSD", raw.get("cost"))
-    record.cost = cost if type(cost) in (int, float) and -1e300 < cost < 1e300 else None
+    record.cost = cost if isinstance(cost, int | float) and -1e300 < cost < 1e300 else None
     record.tool_use_result = _agent(raw.get("toolUseResult"))
     record.data = _agent(raw.get("data"))
     message = raw.get("message")

@@ -1,0 +1,493 @@
+"""Lines of a rollout, in order, as turns."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from converters.formats.codex.human import scan
+from converters.formats.codex.records import Part, Payload, Tokens
+from converters.formats.codex.script import plain_object
+from converters.ir import Reasoning, Text, ToolCallBlock, ToolResult, Usage
+from converters.shapes.attachments import file_block, image_or_file
+from converters.turns import TurnBuilder
+
+if TYPE_CHECKING:
+    from converters.ir import Block, Step, Turn
+    from converters.ledger import Ledger
+
+__all__ = ["PROVIDER", "Again", "Mirrors", "Walk", "enveloped"]
+
+PROVIDER: Final = "codex"
+_TEXT_PARTS: Final = frozenset(
+    {"input_text", "output_text", "text", "summary_text", "reasoning_text"}
+)
+_SHELL: Final = "local_shell"
+_SEARCH: Final = "web_search"
+
+
+class Again(Exception):
+    """An event has no item of the same text: the file must be read knowing all items."""
+
+
+class Mirrors:
+    """Which events only repeat an item.
+
+    On the first reading items and events are counted; :meth:`settle` says whether every
+    event found its item. On the second each item takes one event of its kind and text.
+    """
+
+    def __init__(self) -> None:
+        self.items: Counter[tuple[str, str]] = Counter()
+        self.events: Counter[tuple[str, str]] = Counter()
+        self.known: Counter[tuple[str, str]] | None = None
+
+    def item(self, kind: str, text: str) -> None:
+        """Count an item of the conversation."""
+        if self.known is None and text:
+            self.items[kind, text.strip()] += 1
+
+    def repeats(self, kind: str, text: str) -> bool:
+        """Whether an event repeats an item; on the first reading every one is taken to."""
+        key = kind, text.strip()
+        if self.known is None:
+            self.events[key] += 1
+            return True
+        if self.known[key] > 0:
+            self.known[key] -= 1
+            return True
+        return False
+
+    def settle(self) -> None:
+        """End the first reading; raises :class:`Again` when an event stands alone."""
+        alone = any(n > self.items[key] for key, n in self.events.items())
+        if self.known is None and alone:
+            self.known = self.items
+            raise Again
+
+
+class Walk:
+    """Takes records one by one and gives turns.
+
+    Reasoning comes before the message or call that it belongs to and is held until then.
+    ``counts`` has the number of records mapped into each turn.
+    """
+
+    def __init__(self, ledger: Ledger, mirrors: Mirrors) -> None:
+        self.ledger = ledger
+        self.mirrors = mirrors
+        self.builder = TurnBuilder(ledger)
+        self.model: str | None = None
+        self.first_model: str | None = None
+        self.system: list[str] = []
+        self.aside: list[Any] = []
+        self.total = 0
+        self.counts: list[int] = []
+        self.branches: list[tuple[list[Turn], list[Turn], int]] = []
+        self._held: list[Block] = []
+        self._sealed: list[dict[str, Any]] = []
+        self._external: deque[str] = deque()
+        self._answered = False
+        self._total: Tokens | None = None
+
+    def finish(self) -> list[Turn]:
+        """Give the turns."""
+        self._release()
+        return self.builder.finish(drop_retries=True)
+
+    def mapped(self) -> None:
+        """Count a record whose content is in the turns; :attr:`total` goes to the ledger later."""
+        self.total += 1
+        while len(self.counts) < len(self.builder.turns):
+            self.counts.append(0)
+        if self.counts:
+            self.counts[-1] += 1
+
+    # items
+
+    def message(self, item: Payload, place: int, time: int | None) -> None:
+        """Take a message of any role."""
+        role = item.role
+        if role == "user":
+            self._user(item, place, time)
+        elif role == "assistant":
+            self._assistant(item, place, time)
+        elif role in ("developer", "system"):
+            text = _joined(item.content)
+            if text:
+                self.system.append(text)
+                self.ledger.aside("system-prompt-aside", place)
+            else:
+                self.ledger.skipped("empty-message", place, kind=role)
+        elif role in ("function", "tool"):
+            self._old_result(item, place, time)
+        else:
+            self.ledger.skipped("role-unknown", place, kind=role or "no role")
+
+    def _user(self, item: Payload, place: int, time: int | None) -> None:
+        blocks: list[Block] = []
+        injected = aborted = False
+        for part in _as_parts(item.content):
+            if part.kind in _TEXT_PARTS and part.text is not None:
+                human = scan(part.text)
+                injected |= human.injected
+                aborted |= human.aborted
+                if human.text:
+                    blocks.append(Text(human.text))
+            else:
+                self._other_part(part, blocks, place)
+        if aborted:
+            self.builder.abort()
+        text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+        self.mirrors.item("user", text)
+        if blocks:
+            if injected:
+                self.ledger.note("injection-skipped", place)
+            self._prompt(blocks, time)
+        elif injected:
+            self.ledger.skipped("injection-skipped", place)
+        else:
+            self.ledger.skipped("empty-message", place, kind="user")
+
+    def _prompt(self, blocks: list[Block], time: int | None) -> None:
+        self._release()
+        self.builder.prompt(blocks, time=time)
+        self._answered = False
+        self.mapped()
+
+    def _assistant(self, item: Payload, place: int, time: int | None) -> None:
+        blocks: list[Block] = []
+        for part in _as_parts(item.content):
+            if part.kind in _TEXT_PARTS and part.text is not None:
+                if part.text:
+                    blocks.append(Text(part.text))
+            elif part.kind == "refusal" and part.refusal:
+                blocks.append(Text(part.refusal, {"native": {"type": "refusal"}}))
+            else:
+                self._other_part(part, blocks, place)
+        self.mirrors.item(
+            "assistant", "\n".join(block.text for block in blocks if isinstance(block, Text))
+        )
+        call = item.function_call
+        if not blocks and call is None:
+            self.ledger.skipped("empty-message", place, kind="assistant")
+            return
+        step = self._open(time, item.id)
+        for block in blocks:
+            self.builder.block(block, step, place)
+        if call is not None:
+            self.ledger.note("id-minted", place, kind="function_call")
+            self.builder.block(ToolCallBlock(f"minted-{place}", call.name, call.arguments), step)
+        self.mapped()
+
+    def assistant_pieces(
+        self, pieces: list[tuple[str, str, str]], place: Any, time: int | None
+    ) -> None:
+        """Take an assistant text that was cut into texts, calls and results of another agent."""
+        step: Step | None = None
+        for number, (kind, name, body) in enumerate(pieces):
+            if kind == "text":
+                step = self._open(time, None)
+                self.builder.block(Text(body), step)
+            elif kind == "call":
+                step = step or self.builder.current or self._open(time, None)
+                identity = f"external-{place}-{number}"
+                self.ledger.note("id-minted", place, kind="external")
+                block = ToolCallBlock(identity, name or "tool", _json_or_quoted(body))
+                self.builder.block(block, step)
+                self._external.append(identity)
+            elif self._external:
+                found = self._external.popleft()
+                blocks: list[Block] = [Text(body)] if body else []
+                self.builder.result(ToolResult(found, blocks, name == "error", time), place)
+            else:
+                self.ledger.note("orphan-tool-result", place)
+        self.mapped()
+
+    def _other_part(self, part: Part, blocks: list[Block], place: int) -> None:
+        if part.kind == "input_image":
+            blocks.append(image_or_file(self.ledger, place, url=part.image_url))
+        elif part.kind == "input_file":
+            blocks.append(
+                file_block(
+                    self.ledger,
+                    place,
+                    name=part.filename,
+                    data=part.file_data,
+                    identity=part.file_id,
+                )
+            )
+        elif part.kind == "malformed" or part.kind in _TEXT_PARTS:
+            self.ledger.note("malformed-block", place, kind=part.kind)
+        else:
+            self.ledger.note("unknown-block", place, kind=part.kind or "no type")
+
+    def reasoning(self, item: Payload, place: int) -> None:
+        """Hold the readable reasoning, and what only the provider can read."""
+        texts = [part.text for part in _as_parts(item.summary) if part.text]
+        body = [part.text for part in _as_parts(item.content) if part.text]
+        for text in texts:
+            self.mirrors.item("reasoning", text)
+        self._held += [Reasoning(text) for text in texts]
+        self._held += [Reasoning(text, {"native": {"type": "reasoning_text"}}) for text in body]
+        if item.encrypted_content:
+            sealed: dict[str, Any] = {"at": len(self._held), "encrypted": item.encrypted_content}
+            self._sealed.append(sealed)
+        if texts or body:
+            self.mapped()
+        elif item.encrypted_content:
+            self.ledger.aside("reasoning-encrypted", place)
+        else:
+            self.ledger.skipped("empty-message", place, kind="reasoning")
+
+    def call(self, item: Payload, place: int, time: int | None) -> None:
+        """Take a call of any kind."""
+        kind, name = item.kind, item.name
+        arguments, native = self._arguments(item)
+        if kind == "local_shell_call":
+            name = _SHELL
+        elif kind == "web_search_call":
+            name = _SEARCH
+        if not name:
+            self.ledger.skipped("malformed-record", place, kind=f"{kind} without name")
+            return
+        identity = item.call_id or (item.id if kind != "function_call" else None)
+        if not identity:
+            identity = f"minted-{place}"
+            self.ledger.note("id-minted", place, kind=kind)
+        if self.builder.declared(identity):
+            self.ledger.skipped("duplicate-tool-call", place)
+            return
+        step = self.builder.current
+        if step is None or self._answered_since_reasoning():
+            step = self._open(time, None)
+        else:
+            self._release()
+        extra = {"native": native} if native else None
+        self.builder.block(ToolCallBlock(identity, name, arguments, extra), step, place)
+        self.mapped()
+
+    def _answered_since_reasoning(self) -> bool:
+        return self._answered and bool(self._held or self._sealed)
+
+    def _arguments(self, item: Payload) -> tuple[str, dict[str, Any] | None]:
+        kind = item.kind
+        if kind in ("local_shell_call", "web_search_call"):
+            if item.action is not None:
+                text = str(item.action, "utf-8")
+            else:
+                text = item.action_text or "{}"
+            native = {"type": kind}
+            if item.status:
+                native["status"] = item.status
+            return text, native
+        if kind == "custom_tool_call":
+            text = item.input or ""
+            found = plain_object(text)
+            if found is not None:
+                return found, {"type": kind, "input": text}
+            return msgspec.json.encode(text).decode(), {"type": kind}
+        if item.arguments is None and item.input is not None:
+            return item.input, None
+        return item.arguments or "{}", None
+
+    def result(self, item: Payload, place: int, time: int | None) -> None:
+        """Take the answer to a call."""
+        call = item.call_id
+        if not call:
+            self.ledger.skipped("orphan-tool-result", place)
+            return
+        blocks, error = self._output(item, place)
+        self.builder.result(ToolResult(call, blocks, error, time), place)
+        self._answered = True
+        self.mapped()
+
+    def _output(self, item: Payload, place: int) -> tuple[list[Block], bool]:
+        output = item.output
+        blocks: list[Block] = []
+        error = item.success is False
+        if isinstance(output, str):
+            if output.startswith("{") and '"output"' in output:
+                text, failed = enveloped(output)
+                output, error = text, error or failed
+            if output:
+                blocks.append(Text(output))
+            return blocks, error
+        for part in output or ():
+            if part.kind in _TEXT_PARTS and part.text is not None:
+                blocks.append(Text(part.text))
+            else:
+                self._other_part(part, blocks, place)
+        return blocks, error
+
+    def _old_result(self, item: Payload, place: int, time: int | None) -> None:
+        call = item.call_id or self.builder.unanswered(item.name)
+        if call is None:
+            self.ledger.skipped("orphan-tool-result", place)
+            return
+        if not item.call_id:
+            self.ledger.note("tool-result-text-fallback", place)
+        text = _joined(item.content)
+        blocks: list[Block] = [Text(text)] if text else []
+        self.builder.result(ToolResult(call, blocks, time=time), place)
+        self._answered = True
+        self.mapped()
+
+    # events
+
+    def said(
+        self, kind: str, text: str | None, item: Payload, place: int, time: int | None
+    ) -> None:
+        """Take an event that mirrors a message, unless an item says the same."""
+        if not text and not item.images:
+            self.ledger.skipped("empty-message", place, kind=item.kind)
+            return
+        text = text or ""
+        if kind == "user":
+            human = scan(text)
+            if human.text is None and not item.images:
+                self.ledger.skipped("injection-skipped", place)
+                return
+            text = human.text or ""
+        if self.mirrors.repeats(kind, text):
+            self.ledger.skipped("duplicate-record", place, kind=item.kind)
+        elif kind == "user":
+            blocks: list[Block] = [Text(text)] if text else []
+            blocks += [image_or_file(self.ledger, place, url=url) for url in item.images or ()]
+            self._prompt(blocks, time)
+        elif kind == "assistant":
+            self.builder.block(Text(text), self._open(time, None))
+            self.mapped()
+        else:
+            self._held.append(Reasoning(text))
+            self.mapped()
+
+    def tokens(self, item: Payload, place: int) -> None:
+        """Give the usage of the last response to its step; several of one step add up."""
+        info, step = item.info, self.builder.current
+        last = info.last_token_usage if info is not None else None
+        total = info.total_token_usage if info is not None else None
+        if info is None and item.input_tokens is not None and item.output_tokens is not None:
+            last = Tokens(item.input_tokens, 0, item.output_tokens)
+        if last is None and total is not None:
+            last = _difference(total, self._total)
+        repeated = total is not None and total == self._total
+        if total is not None:
+            self._total = total
+        if last is None or repeated or step is None or last == Tokens():
+            self.ledger.skipped("record-skipped", place, kind="token_count")
+            return
+        step.usage = _added(step.usage, last)
+        self.mapped()
+
+    def rolled_back(self, count: int | None, place: int) -> None:
+        """Take the last turns out of the conversation; they become a branch."""
+        self._release()
+        before = list(self.builder.turns)
+        removed = self.builder.roll_back(count or 0)
+        if not removed:
+            self.ledger.skipped("record-skipped", place, kind="thread_rolled_back")
+            return
+        while len(self.counts) < len(before):
+            self.counts.append(0)
+        lost = sum(self.counts[len(self.builder.turns) :])
+        del self.counts[len(self.builder.turns) :]
+        self.branches.append((before[: len(self.builder.turns)], removed, lost))
+        self.mapped()
+
+    def compacted(self, summary: str | None, place: int, time: int | None) -> None:
+        """Take a compaction; without readable text it is a boundary only."""
+        self._release()
+        self.builder.compaction(
+            summary or "", provider=PROVIDER, model=self.model, time=time, place=place
+        )
+        self.mapped()
+
+    # steps
+
+    def _open(self, time: int | None, identity: str | None) -> Step:
+        step = self.builder.step(
+            None,
+            time=time,
+            model=self.model,
+            extra={"id": identity} if identity else None,
+        )
+        if self.first_model is None:
+            self.first_model = self.model
+        self._answered = False
+        self._release()
+        return step
+
+    def _release(self) -> None:
+        """Put the held reasoning into the open step."""
+        if not self._held and not self._sealed:
+            return
+        step = self.builder.current or self.builder.step(None, model=self.model)
+        for sealed in self._sealed:
+            sealed["at"] += len(step.content)
+        step.content += self._held
+        if self._sealed:
+            step.extra = step.extra or {}
+            step.extra.setdefault("native", {}).setdefault("sealed", []).extend(self._sealed)
+        self._held = []
+        self._sealed = []
+
+
+def _as_parts(content: str | list[Part] | None) -> list[Part]:
+    if isinstance(content, str):
+        return [Part("text", content)]
+    return content or []
+
+
+def _joined(content: str | list[Part] | None) -> str:
+    return "\n".join(part.text for part in _as_parts(content) if part.text)
+
+
+def _json_or_quoted(text: str) -> str:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return msgspec.json.encode(text).decode()
+    return text
+
+
+def enveloped(text: str) -> tuple[str, bool]:
+    """Unwrap ``{"output": ..., "metadata": {"exit_code": ...}}``; give whether it failed."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return text, False
+    if not isinstance(value, dict) or not isinstance(value.get("output"), str):
+        return text, False
+    if not value.keys() <= {"output", "metadata"}:
+        return text, False
+    metadata = value.get("metadata")
+    code = metadata.get("exit_code") if isinstance(metadata, dict) else None
+    return value["output"], isinstance(code, int) and code != 0
+
+
+def _difference(total: Tokens, before: Tokens | None) -> Tokens:
+    if before is None:
+        return total
+    return Tokens(
+        *(max(0, getattr(total, name) - getattr(before, name)) for name in Tokens.__struct_fields__)
+    )
+
+
+def _added(usage: Usage | None, last: Tokens) -> Usage:
+    cached = min(last.cached_input_tokens, last.input_tokens)
+    found = Usage(
+        last.input_tokens - cached,
+        last.output_tokens,
+        cached,
+        None,
+        last.reasoning_output_tokens,
+    )
+    if usage is not None:
+        found.input_tokens += usage.input_tokens
+        found.output_tokens += usage.output_tokens
+        found.cache_read_tokens = cached + (usage.cache_read_tokens or 0)
+        found.reasoning_tokens = last.reasoning_output_tokens + (usage.reasoning_tokens or 0)
+    return found
