@@ -10,6 +10,7 @@ a compaction shadows what came before it and is attached to the next turn.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import (
@@ -70,6 +71,8 @@ class TurnBuilder:
         self._keys: dict[Hashable, Step] = {}
         self._calls: dict[str, Step] = {}
         self._results: set[str] = set()
+        self._unanswered: dict[str, Step] = {}
+        self._looked = 0
         self._waiting: dict[str, tuple[ToolResult, Place | None]] = {}
         self._pending: Compaction | None = None
 
@@ -173,13 +176,23 @@ class TurnBuilder:
         return self._calls.get(call_id)
 
     def unanswered(self, name: str | None = None) -> str | None:
-        """Give the oldest call without a result, of this tool name if given."""
-        for call_id, step in self._calls.items():
-            if call_id not in self._results and (
-                name is None or any(c.id == call_id and c.name == name for c in step.tool_calls)
-            ):
+        """Give the oldest call without a result, of this tool name if given.
+
+        For sources without call ids.
+        """
+        for call_id, step in self._calls_open().items():
+            if name is None or any(c.id == call_id and c.name == name for c in step.tool_calls):
                 return call_id
         return None
+
+    def _calls_open(self) -> dict[str, Step]:
+        """Give the calls that wait for a result; only those new since the last look are added."""
+        for call_id, step in islice(self._calls.items(), self._looked, None):
+            self._unanswered[call_id] = step
+        self._looked = len(self._calls)
+        for call_id in [name for name in self._unanswered if name in self._results]:
+            del self._unanswered[call_id]
+        return self._unanswered
 
     def result(self, result: ToolResult, place: Place | None = None) -> None:
         """Attach a result to the step of its call; it may come before the call."""
@@ -224,6 +237,28 @@ class TurnBuilder:
         if pending is not None:
             self._open(Turn("", None, [], pending.time))
             self.turns[-1].shadowed = False
+
+    def roll_back(self, prompts: int) -> list[Turn]:
+        """Take out the turns from the ``prompts``-th last prompt on, and give them.
+
+        Their calls are forgotten; the turn before them is open again.
+        """
+        start = len(self.turns)
+        while prompts > 0 and start > 0:
+            start -= 1
+            if self.turns[start].prompt or self.turns[start].prompt_blocks:
+                prompts -= 1
+        removed = self.turns[start:]
+        del self.turns[start:]
+        for turn in removed:
+            for step in turn.steps:
+                for call in step.tool_calls:
+                    self._calls.pop(call.id, None)
+                    self._results.discard(call.id)
+        if removed:
+            self._turn = self.turns[-1] if self.turns else None
+            self._step = None
+        return removed
 
     def abort(self) -> None:
         """Mark the open turn as aborted."""
