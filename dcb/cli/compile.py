@@ -238,7 +238,7 @@ def _write(
         yield from _write_folder(made, target, sources, force=force, json=json)
         return
     several, made = batch.peek(made)  # type: ignore[assignment,arg-type]
-    if several:
+    if several and not (json and output == "-"):
         if output != "-" and not target.suffix:
             yield from _write_folder(made, target, sources, force=force, json=json)
             return

@@ -1,0 +1,110 @@
+"""``dcb check`` from the command line."""
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dcb.snapshot.document import serialize, verify
+from dcb.snapshot.profile import PLUGIN
+from tests.dcb.checking.test_documents import interchange
+from tests.dcb.checking.test_snapshots import good
+from tests.pack import Done, dcb
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    text = serialize(good())
+    (tmp_path / "good.md").write_bytes(text.encode())
+    (tmp_path / "bad.md").write_bytes(text.replace("Redis", "MySQL").encode())
+    (tmp_path / "notes.md").write_bytes(b"# just notes\n")
+    (tmp_path / "doc.json").write_bytes(json.dumps({**interchange(), "turns": 0}).encode())
+    return tmp_path
+
+
+def run(*args: object) -> Done:
+    return dcb("check", *map(str, args))
+
+
+def test_a_folder(folder: Path) -> None:
+    done = run(folder)
+    assert done.code == 1
+    lines = done.out.strip().split("\n")
+    assert lines == [
+        f"{folder}/bad.md:11: checksum: the checksum does not fit: the body was changed",
+        f"{folder}/doc.json:1: schema: /turns: must be array, is integer",
+    ]
+    assert "3 checked: 2 errors, 0 warnings" in done.err
+
+
+def test_clean_and_warnings(folder: Path) -> None:
+    assert run(folder / "good.md").code == 0
+    light = serialize(good(), PLUGIN).replace("weight: 1.5\n", "").encode()
+    (folder / "old.md").write_bytes(light)
+    done = run(folder / "old.md")
+    assert (done.code, "old-version" in done.out) == (0, True)
+    assert run(folder / "old.md", "--warnings-as-errors").code == 1
+
+
+def test_a_named_file_of_another_kind(folder: Path) -> None:
+    assert run(folder / "notes.md").code == 1
+    assert run(folder / "notes.md", "--ignore-others").code == 0
+    done = run(folder / "missing.md")
+    assert done.code == 1
+    assert "missing.md" in done.out
+
+
+def test_json(folder: Path) -> None:
+    for flag in (["--json"], ["--format", "json"]):
+        done = run(folder, *flag)
+        *files, total = (json.loads(line) for line in done.out.strip().split("\n"))
+        assert total == {"files": 3, "errors": 2, "warnings": 0}
+        assert [file["kind"] for file in files] == ["snapshot", "interchange", "snapshot"]
+
+
+def test_machine_formats(folder: Path) -> None:
+    assert "::error file=" in run(folder, "--format", "github").out
+    assert json.loads(run(folder, "--format", "sarif").out)["version"] == "2.1.0"
+    assert run(folder, "--format", "junit").out.count("<testcase") == 3
+
+
+@pytest.mark.parametrize("args", [["--format", "x"], ["--profile", "x"], ["--max-tokens", "x"]])
+def test_usage(folder: Path, args: list[str]) -> None:
+    assert run(folder, *args).code == 2
+
+
+def test_archives(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "all.zip", "w") as archive:
+        archive.write(folder / "bad.md", "in/bad.md")
+    done = run(folder / "all.zip")
+    assert done.code == 1
+    assert "all.zip!in/bad.md:11: checksum" in done.out
+
+
+def test_reseal(folder: Path) -> None:
+    done = run(folder / "bad.md", folder / "notes.md", "--reseal", "--ignore-others")
+    assert done.code == 0, done
+    text = (folder / "bad.md").read_bytes().decode()
+    assert verify(text)
+    assert "MySQL" in text
+    before = (folder / "good.md").stat().st_mtime_ns
+    assert run(folder / "good.md", "--reseal").code == 0
+    assert (folder / "good.md").stat().st_mtime_ns == before
+    assert not list(folder.glob(".*"))
+    assert (folder / "notes.md").read_bytes() == b"# just notes\n"
+
+
+def test_max_tokens(folder: Path) -> None:
+    assert "over-budget" in run(folder / "good.md", "--max-tokens", "2").out
+
+
+def test_names_are_safe_on_a_terminal(tmp_path: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("no such file names")
+    path = tmp_path / "a\x1b[31m\nb.md"
+    path.write_bytes(serialize(good()).replace("Redis", "x").encode())
+    out = run(path).out
+    assert "\x1b" not in out
+    assert out.count("\n") == 2 or out.count("\n") == 1

@@ -1,0 +1,180 @@
+"""``dcb compile`` and ``dcb show`` of snapshots, from the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcb.snapshot.document import read, verify
+from tests.pack import Done, cases, dcb, pack
+from tests.paths import needs_shared
+
+
+def document(session_id: str, prompt: str) -> dict[str, Any]:
+    return {
+        "interchange": "dsh-chat-import",
+        "version": 1,
+        "meta": {"id": session_id, "createdAt": 1772323200000},
+        "title": f"About {session_id}",
+        "provider": "test",
+        "turns": [
+            {
+                "prompt": prompt,
+                "steps": [
+                    {
+                        "content": [{"type": "text", "text": "We decided on Redis."}],
+                        "toolCalls": [],
+                        "toolResults": [],
+                    }
+                ],
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    path = tmp_path / "one.json"
+    path.write_bytes(json.dumps(document("s-1", "You must test. Be concise.")).encode())
+    return path
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("s-1", "s-2"):
+        (folder / f"{name}.json").write_bytes(json.dumps(document(name, "You must.")).encode())
+    return folder
+
+
+def run(*args: object, **env: str) -> Done:
+    return dcb("compile", *map(str, args), seconds=120, **env)
+
+
+def test_to_stdout_and_file(one: Path, tmp_path: Path) -> None:
+    out = run(one)
+    assert out.code == 0
+    assert verify(out.out)
+    target = tmp_path / "snapshot.md"
+    assert run(one, "-o", target).code == 0
+    assert target.read_bytes().decode() == out.out == run(one).out
+    assert run(one, "-o", target).code == 1
+    assert run(one, "-o", target, "--force").code == 0
+    assert dcb("check", str(target)).code == 0
+
+
+def test_options(one: Path) -> None:
+    done = run(one, "--title", "T", "--tag", "a", "--tag", "b,c", "--description", "D")
+    meta = read(done.out).snapshot.meta
+    assert (meta.title, meta.tags, meta.description) == ("T", ("a", "b,c"), "D")
+    assert read(run(one, "--profile", "plugin").out).dialect == "plugin"
+    assert read(run(one, "--max-messages", "1").out).snapshot.preferences == ()
+    for bad in (["--max-tokens", "5"], ["--bullets", "99"], ["--profile", "x"]):
+        assert run(one, *bad).code == 2
+
+
+def test_several_sessions(two: Path, tmp_path: Path) -> None:
+    assert run(two).code == 2
+    folder = tmp_path / "out"
+    done = run(two, "-o", f"{folder}/", "--json")
+    assert done.code == 0
+    records = [json.loads(line) for line in done.out.strip().split("\n")]
+    assert [record["session"] for record in records[:-1]] == ["s-1", "s-2"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "About-s-1-s-1.md",
+        "About-s-2-s-2.md",
+    ]
+    assert dcb("check", str(folder)).code == 0
+    only = run(two, "--session", "s-2")
+    assert read(only.out).snapshot.meta.source_conversation_id == "s-2"
+
+
+def test_dry_run(one: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.md"
+    done = run(one, "--dry-run", "-o", target)
+    assert done.code == 0
+    assert not target.exists()
+    assert "tokens: " in done.out
+    assert "[v-001] directive user" in done.out
+    record = json.loads(run(one, "--dry-run", "--json").out.split("\n")[0])
+    assert record["object"]["verbatim"][0]["content"] == "You must test."
+    assert record["budget"]["dropped"] == []
+
+
+def test_a_dry_run_names_what_the_budget_drops(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    prompt = "\n".join(f"You must do thing number {n} of the list." for n in range(100))
+    path.write_bytes(json.dumps(document("s", prompt)).encode())
+    done = run(path, "--dry-run", "--max-tokens", "256")
+    assert "dropped: verbatim v-" in done.out
+    assert "does-not-fit" in done.out
+
+
+def test_save(one: Path, two: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    done = run(one, "--save", DCB_HOME=str(home))
+    assert done.code == 0, done
+    assert "saved " in done.err
+    again = run(two, "--save", "--json", DCB_HOME=str(home))
+    saved = [json.loads(line) for line in again.out.strip().split("\n")]
+    assert [record["state"] for record in saved if "state" in record] == ["new", "new"]
+
+
+def test_settings_and_lexicon(one: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config" / "dcb"
+    config.mkdir(parents=True)
+    (config / "dcb.toml").write_bytes(b"max_messages = 1\n")
+    env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert read(run(one, **env).out).snapshot.preferences == ()
+    assert read(run(one, "--max-messages", "9", **env).out).snapshot.preferences
+    (config / "dcb.toml").write_bytes(b"max_messages = 'many'\n")
+    assert run(one, **env).code == 2
+    words = tmp_path / "words.toml"
+    words.write_bytes(b"[[preference]]\nkey = 'db'\nscope = 'constraint'\nany = ['redis']\n")
+    keys = {p.key for p in read(run(one, "--lexicon", words).out).snapshot.preferences}
+    assert "db" in keys
+    words.write_bytes(b"odd = 1")
+    assert run(one, "--lexicon", words).code == 1
+
+
+def test_a_bad_input_stops_nothing_else(one: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(b'{"interchange": "dsh-chat-import", "version": 9}')
+    done = run(bad, one, "-o", f"{tmp_path}/out/")
+    assert done.code == 1
+    assert "error: " in done.err
+    assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_show(one: Path, tmp_path: Path) -> None:
+    target = tmp_path / "snapshot.md"
+    run(one, "-o", target)
+    shown = dcb("show", str(target))
+    assert shown.code == 0
+    assert "checksum fits" in shown.out
+    held = json.loads(dcb("show", "--json", str(target)).out)
+    assert held["meta"]["sourceConversationId"] == "s-1"
+    changed = target.read_bytes().decode().replace("title: About", "title: Above")
+    target.write_bytes(changed.encode())
+    assert "THE HEADER WAS CHANGED" in dcb("show", str(target)).out
+
+
+REACHED = [
+    case for case in cases("jsonl") if case["format"] in ("claude", "claude-code", "codex")
+]  # fmt: skip
+
+
+@needs_shared
+@pytest.mark.parametrize("case", REACHED, ids=lambda case: case["name"])
+def test_hostile_sessions(case: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    seconds = case.get("limits", {}).get("seconds", 20) * 6
+    done = dcb("compile", str(pack() / case["name"]), "-o", f"{folder}/", seconds=seconds)
+    assert done.code in (0, 1)
+    assert "Traceback" not in done.err
+    if folder.exists() and any(folder.iterdir()):
+        assert dcb("check", str(folder)).code == 0
+    for path in case.get("no_path", ()):
+        assert not Path(path).exists()
