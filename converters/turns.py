@@ -55,10 +55,12 @@ class TurnBuilder:
         "_calls",
         "_keys",
         "_ledger",
+        "_looked",
         "_pending",
         "_results",
         "_step",
         "_turn",
+        "_unanswered",
         "_waiting",
         "turns",
     )
@@ -256,6 +258,8 @@ class TurnBuilder:
                     self._calls.pop(call.id, None)
                     self._results.discard(call.id)
         if removed:
+            self._looked = 0
+            self._unanswered.clear()
             self._turn = self.turns[-1] if self.turns else None
             self._step = None
         return removed
