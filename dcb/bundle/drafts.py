@@ -176,8 +176,8 @@ class _Maker:
             yield from self._family(root, self.read())
             return
         done = 0
-        for session, part in self._sliced(known):
-            yield self._from_ir(session, self._slice(part))
+        for session, part, index in self._sliced(known):
+            yield self._from_ir(session, self._slice(part, index))
             done += 1
         if done < len(known):
             rest = (session for n, session in enumerate(self.read()) if n >= done)
@@ -196,23 +196,23 @@ class _Maker:
                 native = {"format": self._unit.format.id, "kind": "part", "of": root}
                 yield self._from_ir(session, {**native, "files": [whole]})
 
-    def _sliced(self, known: list[Known]) -> Iterator[tuple[Session, Part]]:
+    def _sliced(self, known: list[Known]) -> Iterator[tuple[Session, Part, int]]:
         """Give sessions with the part that holds them, as long as the parts give the same."""
         done = 0
         try:
             for part in parts(self._recorder):
                 source = Memory(wrapped(part), self._recorder.name)
                 found = read_alone(source, self._unit.format, self._job.options, self._job.now_ms)
-                for session in found:
+                for index, session in enumerate(found):
                     if done >= len(known) or digest_of(session) != known[done].digest:
                         return
                     session.meta.id = known[done].id
                     done += 1
-                    yield session, part
+                    yield session, part, index
         except DcbError:
             return
 
-    def _slice(self, part: Part) -> dict[str, Any]:
+    def _slice(self, part: Part, index: int) -> dict[str, Any]:
         suffix = "jsonl" if part.kind == "line" else "json"
         native: dict[str, Any] = {
             "format": self._unit.format.id,
@@ -221,6 +221,8 @@ class _Maker:
         }
         if part.wrap is not None:
             native["wrap"] = part.wrap
+        if index:
+            native["index"] = index
         return {**native, "files": [file_entry(f"session.{suffix}", part.data)]}
 
     def _of_database(self, known: list[Known], sessions: Iterator[Session]) -> Iterator[Draft]:

@@ -11,7 +11,8 @@
     is what the reader made of them, as an interchange document.
 ``object``, ``line``
     The JSON object, or the line, that holds the session among others in one file;
-    ``pointer`` is its place, ``wrap`` the member that held it (``""``: a bare list).
+    ``pointer`` is its place, ``wrap`` the member that held it (``""``: a bare list),
+    ``index`` which of several sessions in it (0 when it is not there).
 ``rows``
     The rows of a database that belong to the session, as JSON.
 

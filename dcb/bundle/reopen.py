@@ -69,8 +69,12 @@ def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopen
         sessions = list(record.read(source, ctx))
     except (DcbError, ValueError, RecursionError):
         return None
-    if kind in ("object", "line") and len(sessions) == 1:
-        sessions[0].meta.id = session_id
+    if kind in ("object", "line"):
+        # Their ids may depend on the place that they had.
+        index = native.get("index", 0)
+        sessions = sessions[index : index + 1] if isinstance(index, int) and index >= 0 else []
+        for one in sessions:
+            one.meta.id = session_id
     found = next((one for one in sessions if one.meta.id == session_id), None)
     return None if found is None else Reopened(found, ledger)
 

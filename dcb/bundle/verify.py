@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters.errors import BadInput, DcbError
 from converters.formats.dsh_bundle import document as bundle
-from converters.formats.dsh_bundle import unpack
+from converters.formats.dsh_bundle import pieces
 from dcb import envelope
 from dcb.bundle.manifest import NAME, Manifest
 
@@ -103,7 +103,8 @@ def entries(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _is_damaged(document: dict[str, Any]) -> bool:
     try:
         for entry in entries(document):
-            unpack(entry)
+            for _ in pieces(entry):
+                pass
     except DcbError:
         return True
     return False

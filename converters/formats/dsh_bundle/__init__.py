@@ -15,9 +15,7 @@ bytes back. Lost when read: what the log itself cannot hold, see ``dcb formats d
 
 from __future__ import annotations
 
-import base64
 import binascii
-import gzip
 import hashlib
 import io
 import re
@@ -38,11 +36,12 @@ if TYPE_CHECKING:
     from converters.formats.dsh.attachments import Find
     from converters.ir import Session
 
-__all__ = ["FORMAT", "attached", "attachments", "session_of", "unpack"]
+__all__ = ["FORMAT", "attached", "attachments", "pieces", "session_of", "unpack"]
 
 _WINDOW: Final = 65536
 _MARK: Final = re.compile(r'"(interchange|bundle)"\s*+:\s*+"dsh-chat-import"')
 _MAX_FILE: Final = 2 << 30
+_PIECE: Final = 1 << 20
 
 
 def probe(head: Head) -> Match | None:
@@ -111,21 +110,40 @@ def unpack(entry: dict[str, Any], *, path: str | None = None) -> bytes:
     Size and sha256 must fit; nothing beyond the stated size is expanded. Raises
     :class:`BadInput`, and :class:`LimitReached` for a file of more than 2 GiB.
     """
+    return b"".join(pieces(entry, path=path))
+
+
+def pieces(entry: dict[str, Any], *, path: str | None = None) -> Iterator[bytes]:
+    """Give the bytes of a file entry piece by piece; refuses like :func:`unpack`, at the end."""
     place = str(entry.get("name"))[:60]
     size, data = entry.get("size"), entry.get("data")
     if not isinstance(data, str) or isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("a file in the bundle has no data", path=path, position=place)
     if size > _MAX_FILE:
         raise LimitReached(f"a file of {size} bytes in the bundle", path=path, position=place)
+    digest, length = hashlib.sha256(), 0
+    inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        packed = base64.b64decode(data, validate=True)
-        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
-            found = stream.read(size + 1)
-    except (binascii.Error, ValueError, OSError, EOFError, zlib.error) as error:
+        packed = binascii.a2b_base64(data, strict_mode=True)
+        for found in _inflated(packed, inflater):
+            length += len(found)
+            if length > size:
+                break
+            digest.update(found)
+            yield found
+    except (binascii.Error, ValueError, zlib.error) as error:
         raise BadInput("a file in the bundle is damaged", path=path, position=place) from error
-    if len(found) != size or hashlib.sha256(found).hexdigest() != entry.get("sha256"):
+    whole = inflater.eof and not inflater.unused_data and length == size
+    if not whole or digest.hexdigest() != entry.get("sha256"):
         raise BadInput("a file in the bundle does not fit its sha256", path=path, position=place)
-    return found
+
+
+def _inflated(packed: bytes, inflater: Any) -> Iterator[bytes]:
+    for start in range(0, len(packed), _PIECE):
+        left = packed[start : start + _PIECE]
+        while left:
+            yield inflater.decompress(left, _PIECE)
+            left = inflater.unconsumed_tail
 
 
 FORMAT = Format(

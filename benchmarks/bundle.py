@@ -1,0 +1,109 @@
+"""What bundles cost: export and verify of 100 MB sources against sha256 + orjson on the same bytes.
+
+    python benchmarks/bundle.py [--mb 100] [--runs 3] [--json]
+
+The floor reads a file, hashes it with sha256 and parses it (a log line by line, a bundle as one
+document). Every figure is the median of runs in processes of their own, with the start of the
+interpreter taken off both sides (``dcb --version``, ``python -c "import orjson"``). Export is
+compared with the floor over the source, verify and restore with the floor over the bundle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_FLOOR = """
+import hashlib, sys, orjson
+data = open(sys.argv[1], "rb").read()
+hashlib.sha256(data).hexdigest()
+if sys.argv[2] == "lines":
+    for line in data.split(b"\\n"):
+        if line:
+            orjson.loads(line)
+else:
+    orjson.loads(data)
+"""
+_DCB = [sys.executable, "-c", "from dcb.cli import main; main()"]
+_GENERATE = Path(__file__).with_name("generate.py")
+
+
+def timed(command: list[str], runs: int) -> float:
+    """Give the median seconds of a command."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def fresh(command: list[str], folder: Path, runs: int) -> float:
+    """Give the median seconds of a command that writes into a new folder each time."""
+    return statistics.median(timed([*command, str(folder / str(n))], 1) for n in range(runs))
+
+
+def measure(
+    kind: str, folder: Path, mb: int, runs: int, idle: tuple[float, float]
+) -> dict[str, float]:
+    """Give the ratios for one kind of source."""
+    source = folder / f"{kind}.jsonl"
+    subprocess.run(
+        [sys.executable, _GENERATE, kind, str(mb), source], check=True, stdout=subprocess.DEVNULL
+    )
+    floor = [sys.executable, "-c", _FLOOR]
+    dcb, python = idle
+    over_source = timed([*floor, str(source), "lines"], runs) - python
+    export = (
+        fresh([*_DCB, "bundle", "export", str(source), "-o"], folder / f"{kind}-out", runs) - dcb
+    )
+    (bundle,) = (folder / f"{kind}-out" / "0").glob("*.dshbundle.json")
+    over_bundle = timed([*floor, str(bundle), "document"], runs) - python
+    verify = timed([*_DCB, "bundle", "verify", str(bundle)], runs) - dcb
+    restore = [*_DCB, "bundle", "restore", str(bundle), "--native", "--into"]
+    back = fresh(restore, folder / f"{kind}-back", runs) - dcb
+    return {
+        "sourceMB": source.stat().st_size / 1e6,
+        "bundleMB": bundle.stat().st_size / 1e6,
+        "floorSourceSeconds": over_source,
+        "floorBundleSeconds": over_bundle,
+        "export": export / over_source,
+        "verify": verify / over_bundle,
+        "restoreNative": back / over_bundle,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    idle = (
+        timed([*_DCB, "--version"], args.runs),
+        timed([sys.executable, "-c", "import orjson"], args.runs),
+    )
+    with tempfile.TemporaryDirectory() as name:
+        found = {
+            kind: measure(kind, Path(name), args.mb, args.runs, idle) for kind in ("dsh", "claude")
+        }
+    if args.json:
+        print(json.dumps(found))
+        return
+    for kind, ratios in found.items():
+        print(
+            f"{kind}: {ratios['sourceMB']:.0f} MB source, {ratios['bundleMB']:.0f} MB bundle; "
+            f"export {ratios['export']:.1f} x, verify {ratios['verify']:.1f} x, "
+            f"restore --native {ratios['restoreNative']:.1f} x of sha256 + orjson "
+            f"({ratios['floorSourceSeconds']:.2f} s and {ratios['floorBundleSeconds']:.2f} s)"
+        )
+
+
+if __name__ == "__main__":
+    main()
