@@ -51,7 +51,10 @@ class Settings(
     llm_timeout: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 60.0
 
 
-_NAMES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(Settings)}
+_NAMES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(Settings)} | {
+    "merge-policy": "policy",
+    "search-limit": "limit",
+}
 
 
 def parse(data: bytes, path: str, *, personal: bool) -> dict[str, object]:
@@ -83,7 +86,7 @@ def parse(data: bytes, path: str, *, personal: bool) -> dict[str, object]:
     except msgspec.ValidationError as error:
         raise UsageError(f"bad value: {error}", path=path) from error
     home = given.get("home")
-    if isinstance(home, str):
+    if isinstance(home, str) and not home.startswith("~"):
         given["home"] = str(Path(path).parent / home)
     return given
 

@@ -90,10 +90,10 @@ def save(
 ) -> list[Saved]:
     """Save snapshots in one transaction; the last of an id stands.
 
-    ``state`` of each is ``new``, ``changed`` or ``same``. A snapshot that is sealed in
-    the store is never replaced by clear text: without ``sealing`` that is a
-    :class:`StoreError`, and so is another content under a known id without
-    ``replace_existing``. Nothing of the batch is kept then.
+    ``state`` of each is ``new``, ``changed`` or ``same``; without ``replace_existing``
+    another content under a known id is ``refused`` and left out. A snapshot that is
+    sealed in the store is never replaced by clear text: without ``sealing`` that is a
+    :class:`StoreError`, and nothing of the batch is kept.
     """
     ready = [_prepare(store, snapshot, now_ms, sealing) for snapshot in snapshots]
     if not ready:
@@ -108,7 +108,7 @@ def save(
             old = stored(store, snapshot_id)
             state = _state(old, item, replace_existing=replace_existing)
             saved.append(Saved(snapshot_id, item.sealed, state, item.changes))
-            if state == "same" and not item.sealed:
+            if state == "refused" or (state == "same" and not item.sealed):
                 continue
             if _was_readable(db, old, item):
                 exposed.append(snapshot_id)
@@ -245,12 +245,7 @@ def _state(old: Stored | None, item: _Ready, *, replace_existing: bool) -> str:
         return "same"
     if old.sealed and not item.sealed:  # sealed by another process since it was prepared
         raise StoreError(f"snapshot {item.row[0]} is sealed in the store", hint="give --seal")
-    if not replace_existing:
-        raise StoreError(
-            f"the store has another snapshot {item.row[0]}",
-            hint="replace it with --force, or take a new id with --new-id",
-        )
-    return "changed"
+    return "changed" if replace_existing else "refused"
 
 
 def _put_row(db: sqlite3.Connection, item: _Ready) -> None:

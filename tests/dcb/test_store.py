@@ -110,13 +110,22 @@ def test_files_are_private(kept: store.Store) -> None:
 
 
 def test_a_batch_is_all_or_nothing(kept: store.Store) -> None:
-    store.save(kept, [snapshot("taken")], now_ms=NOW)
+    store.save(kept, [snapshot("taken")], now_ms=NOW, sealing=Sealing(PASS))
     batch = [snapshot("new_1"), snapshot("taken", "other words"), snapshot("new_2")]
-    with pytest.raises(StoreError, match="another snapshot taken"):
-        store.save(kept, batch, now_ms=NOW, replace_existing=False)
+    with pytest.raises(StoreError, match="sealed"):
+        store.save(kept, batch, now_ms=NOW)
     assert [row.snapshot_id for row in store.listing(kept)] == ["taken"]
     assert ids(store.search(kept, "other words")) == []
-    assert len(store.save(kept, batch, now_ms=NOW)) == 3
+
+
+def test_what_is_there_is_replaced_or_left(kept: store.Store) -> None:
+    store.save(kept, [snapshot("taken")], now_ms=NOW)
+    batch = [snapshot("new"), snapshot("taken", "other words")]
+    saved = store.save(kept, batch, now_ms=NOW, replace_existing=False)
+    assert [one.state for one in saved] == ["new", "refused"]
+    assert ids(store.search(kept, "other words")) == []
+    saved = store.save(kept, batch, now_ms=NOW)
+    assert [one.state for one in saved] == ["same", "changed"]
     assert ids(store.search(kept, "other words")) == ["taken"]
 
 

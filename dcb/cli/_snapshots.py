@@ -1,0 +1,289 @@
+"""One snapshot out of whatever a person names: a document, an envelope, the store, a transcript."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from converters.errors import DcbError, UsageError, VerifyError
+from converters.ledger import Ledger
+from converters.opening import Skipped
+from converters.reading import Unit, read_unit, units
+from converters.types import Context, Options
+from dcb import envelope, llm
+from dcb.cli import _run
+from dcb.cli._inputs import collect, open_named
+from dcb.cli._passphrase import passphrase
+from dcb.cli._settings import current
+from dcb.snapshot import document
+from dcb.snapshot.compile import Options as CompileOptions
+from dcb.snapshot.compile import compile_session
+from dcb.snapshot.profile import Profile
+from dcb.snapshot.summarize import extractive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from converters.types import Input
+    from dcb.snapshot.model import Snapshot
+    from dcb.snapshot.summarize import Summarizer
+
+__all__ = [
+    "KEYS",
+    "LlmBaseUrlOption",
+    "LlmModelOption",
+    "Loader",
+    "ProfileOption",
+    "SummaryOption",
+    "compile_options",
+    "is_document",
+    "llm_summarizer",
+]
+
+KEYS = ("DCB_LLM_API_KEY", "OPENAI_API_KEY")
+"""Environment variables that may hold the key of an LLM endpoint, the first one first."""
+
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="published|plugin", help="Dialect and rules [published]."),
+]
+SummaryOption = Annotated[
+    str | None,
+    typer.Option("--summary", metavar="extractive|llm", help="Who summarizes [extractive]."),
+]
+LlmBaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--llm-base-url", metavar="URL", help="OpenAI-compatible endpoint; implies llm."),
+]
+LlmModelOption = Annotated[
+    str | None, typer.Option("--llm-model", metavar="NAME", help="Model to ask; implies llm.")
+]
+
+
+def llm_summarizer(
+    profile: Profile, summary: str | None, base_url: str | None, model: str | None
+) -> Summarizer | None:
+    """Give the summarizer that options and settings ask for, ``None`` for the extractive one.
+
+    Texts leave the machine only when ``--summary llm``, ``--llm-model``, ``--llm-base-url``
+    or the user's own settings say so.
+    """
+    chosen = current()
+    if summary not in (None, "extractive", "llm"):
+        raise UsageError(f"--summary is extractive or llm, not {summary!r}")
+    wanted = summary or ("llm" if base_url or model else chosen.summary)
+    if wanted != "llm":
+        return None
+    name = model or chosen.llm_model
+    if name is None:
+        raise UsageError("the LLM summarizer needs --llm-model NAME")
+    ask = llm.connect(
+        base_url or chosen.llm_base_url,
+        name,
+        key=next((found for found in map(os.environ.get, KEYS) if found), None),
+        max_tokens=chosen.llm_max_tokens,
+        temperature=chosen.llm_temperature,
+        timeout=chosen.llm_timeout,
+    )
+    rules = profile.compiling
+    return llm.summarizer(
+        ask,
+        extractive(rules.lexicon(), rules.extracting),
+        lambda reason: _run.say(f"warning: summarized without the LLM: {reason}"),
+    )
+
+
+@dataclass
+class Loader:
+    """How snapshots are read in one run of a command."""
+
+    profile: Profile
+    compiling: CompileOptions
+    passphrase_file: Path | None = None
+    from_: str | None = None
+    session: str | None = None
+    reading: Options = field(default_factory=lambda: Options(subagents="skip"))
+    accept_mismatch: bool | None = None
+    """``None``: a checksum that fails is a warning; ``False``: an error; ``True``: said, taken."""
+
+    @cached_property
+    def passphrase(self) -> str:
+        """The passphrase; asked for once, when something sealed is met."""
+        return passphrase(self.passphrase_file)
+
+    @cached_property
+    def stdin(self) -> bytes:
+        """All of stdin: whether it is a document shows only in the bytes."""
+        return sys.stdin.buffer.read()
+
+    def load(self, name: str) -> Snapshot:
+        """Give the one snapshot that a name stands for.
+
+        A document or an envelope is read, ``store:ID`` taken from the store, a transcript
+        of any format compiled. :class:`UsageError` when it holds several sessions.
+        """
+        if name.startswith("store:") and not Path(name).exists():
+            return self._stored(name.removeprefix("store:"))
+        source = self._single(name)
+        readable = source is not None or (name == "-" and self.from_ is None)
+        found = self._document_of(source) if readable else None
+        return self._compiled(name) if found is None else found
+
+    def document(self, data: bytes, name: str) -> Snapshot:
+        """Read a document and look at its checksum."""
+        try:
+            text = document.decode(data, name)
+            found = document.read(text, self.profile)
+        except DcbError as error:
+            error.path = error.path or name
+            raise
+        if not document.verify(text):
+            self._mismatch(text, name)
+        return found.snapshot
+
+    def _mismatch(self, text: str, name: str) -> None:
+        verdict = document.verdict(text)
+        if verdict == "folded":
+            _run.say(f"note: {name}: the checksum fits once BOM and CRLF are folded")
+            return
+        what = "has no checksum" if verdict == "missing" else "was changed after it was written"
+        if self.accept_mismatch is False:
+            raise VerifyError(
+                f"the snapshot {what}",
+                path=name,
+                hint="look at it with `dcb check`; take it all the same with --accept-mismatch",
+            )
+        _run.say(f"warning: {_run.printable(name)}: the snapshot {what}")
+
+    def _stored(self, snapshot_id: str) -> Snapshot:
+        from dcb.cli._store import opened_store
+        from dcb.store import find, opened, stored_text
+
+        with opened_store(create=False) as store:
+            row = find(store, snapshot_id)
+            text = stored_text(store, row.snapshot_id)
+        key = self.passphrase if envelope.is_envelope(text) else None
+        return self.document(
+            opened(text, row.snapshot_id, key).encode(), f"store:{row.snapshot_id}"
+        )
+
+    def _single(self, name: str) -> Input | None:
+        """Give the input when it is one document or envelope, else ``None``."""
+        if name == "-" or name.startswith("scan:"):
+            return None
+        found = next(iter(open_named([name])), None)
+        if isinstance(found, DcbError):
+            raise found
+        if found is None or isinstance(found, Skipped) or found.nested or found.head.is_dir:
+            return None
+        return found if self.from_ is None and is_document(found.head.data) else None
+
+    def _compiled(self, name: str) -> Snapshot:
+        failed: list[DcbError] = []
+        made: list[Snapshot] = []
+        for snapshot in self.compiled([name], failed.append):
+            made.append(snapshot)
+            if len(made) > 1:
+                raise UsageError(
+                    "several sessions, and one is wanted",
+                    path=name,
+                    hint="name one with --session ID",
+                )
+        if failed:
+            raise failed[0]
+        if not made:
+            raise UsageError("no such session", path=name)
+        return made[0]
+
+    def compiled(
+        self, names: Iterable[str], on_error: Callable[[DcbError], None]
+    ) -> Iterator[Snapshot]:
+        """Compile every session of transcripts; a broken one stops no other."""
+        for unit in self._units(names, on_error):
+            ledger = Ledger(unit.input.name)
+            try:
+                for session in read_unit(unit, Context(ledger, self.reading)):
+                    if self.session is None or session.meta.id.startswith(self.session):
+                        done = compile_session(session, self.compiling, self.profile)
+                        yield done.document.snapshot
+            except DcbError as error:
+                error.path = error.path or unit.input.name
+                on_error(error)
+            report = ledger.report()
+            if report.entries:
+                _run.say(_run.summarize(report))
+
+    def _units(self, names: Iterable[str], on_error: Callable[[DcbError], None]) -> Iterator[Unit]:
+        for name in names:
+            if name != "-":
+                yield from collect([name], from_=self.from_, on_error=on_error)
+                continue
+            for found in units("-", from_=self.from_, stdin=io.BytesIO(self.stdin)):
+                if isinstance(found, DcbError):
+                    on_error(found)
+                elif isinstance(found, Unit):
+                    yield found
+
+    def documents(
+        self, names: Iterable[str], on_error: Callable[[DcbError], None]
+    ) -> Iterator[tuple[str, Snapshot | None]]:
+        """Give the snapshot of every document and envelope, ``None`` for what is neither."""
+        for name in names:
+            if name == "-":
+                found: Iterable[Input | Skipped | DcbError | None] = [None]
+            else:
+                found = open_named([name])
+            for one in found:
+                if isinstance(one, DcbError):
+                    on_error(one)
+                elif not isinstance(one, Skipped):
+                    shown = "-" if one is None else one.name
+                    try:
+                        yield shown, self._document_of(one)
+                    except DcbError as error:
+                        error.path = error.path or shown
+                        on_error(error)
+
+    def _document_of(self, source: Input | None) -> Snapshot | None:
+        """Read an input (``None``: stdin) when it is a document or an envelope."""
+        if source is not None and source.head.is_dir:
+            return None
+        if not is_document(self.stdin if source is None else source.head.data):
+            return None
+        data = self.stdin if source is None else source.read()
+        if data.startswith(b"dcb1."):
+            data = envelope.open_envelope(_one_line(data), self.passphrase)
+        return self.document(data, "-" if source is None else source.name)
+
+
+def is_document(head: bytes) -> bool:
+    """Whether bytes begin like a snapshot document or an envelope."""
+    start = head[:4096].removeprefix(b"\xef\xbb\xbf")
+    return start.startswith(b"dcb1.") or (start.startswith(b"---") and b"\ndcb_schema:" in start)
+
+
+def _one_line(data: bytes) -> bytes:
+    """Take off the line break that ends a text file; it is not part of an envelope."""
+    return data.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def compile_options(profile: Profile, **given: Any) -> CompileOptions:
+    """Give compile options: the settings, with what a command was given over them."""
+    chosen = current()
+    summarizer = llm_summarizer(
+        profile, given.pop("summary", None), given.pop("base_url", None), given.pop("model", None)
+    )
+    return CompileOptions(
+        max_tokens=given.pop("max_tokens", None) or chosen.max_tokens,
+        bullets=given.pop("bullets", None) or chosen.bullets,
+        max_messages=given.pop("max_messages", None) or chosen.max_messages,
+        summarizer=summarizer,
+        **given,
+    )

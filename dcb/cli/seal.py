@@ -1,0 +1,169 @@
+"""``dcb seal`` and ``dcb open``: any file in an envelope, and back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from converters.errors import BadInput, DcbError, LimitReached, UsageError
+from dcb import batch, envelope, files
+from dcb.cli import _run
+from dcb.cli._inputs import JsonOption
+from dcb.cli._passphrase import PassphraseOption, passphrase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+app = typer.Typer()
+open_app = typer.Typer()
+
+SUFFIX = ".sealed"
+
+FilesArgument = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")
+]
+OutputOption = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE|DIR|-", help="Where to write.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+
+@app.command(epilog="Example: dcb seal snapshot.md -o snapshot.md.sealed")
+def seal(
+    inputs: FilesArgument,
+    *,
+    output: OutputOption = "-",
+    passphrase_file: PassphraseOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Encrypt files with a passphrase (scrypt, AES-256-GCM): snapshots, bundles, anything.
+
+    The result is one line of text. Up to 256 MiB a file. Without the passphrase
+    nothing can open it.
+    """
+    secret = passphrase(passphrase_file, sealing=True)
+
+    def sealed(data: bytes) -> bytes:
+        return envelope.seal_fresh(data, secret).encode("ascii")
+
+    _each(inputs, output, sealed, _sealed_name, limit=envelope.MAX_BYTES, force=force, json=json)
+
+
+@open_app.command("open", epilog="Example: dcb open snapshot.md.sealed -o snapshot.md")
+def open_(
+    inputs: FilesArgument,
+    *,
+    output: OutputOption = "-",
+    passphrase_file: PassphraseOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Decrypt sealed files. A wrong passphrase or changed data gives no output.
+
+    Opened files can be read by their owner only (mode 0600).
+    """
+    secret = passphrase(passphrase_file)
+
+    def opened(data: bytes) -> bytes:
+        # The line break that ends a text file is not part of the envelope.
+        return envelope.open_envelope(data.removesuffix(b"\n"), secret)
+
+    limit = envelope.MAX_ENVELOPE + 1
+    _each(inputs, output, opened, _opened_name, limit=limit, force=force, json=json)
+
+
+def _each(
+    inputs: list[str],
+    output: str,
+    change: Callable[[bytes], bytes],
+    rename: Callable[[str], str],
+    *,
+    limit: int,
+    force: bool,
+    json: bool,
+) -> None:
+    """Change each file; one that fails leaves no output and stops no other."""
+    found = list(_files(inputs))
+    folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
+    if folder is None and len(found) != 1:
+        raise UsageError(
+            "no file found" if not found else "several files, and one output",
+            hint=None if not found else "give a folder with -o DIR/",
+        )
+    failed = 0
+    for name, relative in found:
+        try:
+            data = change(_read(name, limit))
+            if folder is None and output == "-":
+                _to_stdout(data)
+                continue
+            target = (
+                Path(output)
+                if folder is None
+                else folder / relative.with_name(rename(relative.name))
+            )
+            _write(target, data, found, force=force)
+            if json:
+                _run.emit({"source": name, "output": str(target), "bytes": len(data)})
+        except DcbError as error:
+            error.path = error.path or name
+            failed += 1
+            _run.print_error(error)
+            if json:
+                _run.emit(_run.error_record(error))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _files(inputs: list[str]) -> Iterator[tuple[str, Path]]:
+    """Give each file with its place below the output folder."""
+    for name in inputs:
+        path = Path(name)
+        if name != "-" and path.is_dir():
+            for file in sorted(path.rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    yield str(file), file.relative_to(path)
+        else:
+            yield name, Path("stdin" if name == "-" else path.name)
+
+
+def _read(name: str, limit: int) -> bytes:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(limit + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read: {error.strerror}", path=name) from error
+    if len(data) > limit:
+        raise LimitReached(f"more than {envelope.MAX_BYTES >> 20} MiB", path=name)
+    return data
+
+
+def _write(target: Path, data: bytes, found: list[tuple[str, Path]], *, force: bool) -> None:
+    batch.guard(target, [Path(name) for name, _ in found if name != "-"])
+    if not target.parent.exists():
+        target.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    files.write_whole(target, data, force=force, private=True)
+
+
+def _to_stdout(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    if sys.stdout.isatty() and data.startswith(envelope.PREFIX.encode()):
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _sealed_name(name: str) -> str:
+    return name + SUFFIX
+
+
+def _opened_name(name: str) -> str:
+    return (
+        name.removesuffix(SUFFIX) if name.endswith(SUFFIX) and name != SUFFIX else f"{name}.opened"
+    )
