@@ -2,8 +2,9 @@ r"""Goose sessions: the SQLite store since 1.10, and the JSON Lines files before
 
 Store: ``~/.local/share/goose/sessions/sessions.db`` (Linux),
 ``~/Library/Application Support/Block/goose/sessions/sessions.db`` (macOS),
-``%APPDATA%\Block\goose\data\sessions\sessions.db`` (Windows), below
-``$GOOSE_PATH_ROOT/data`` where it is set. Older builds: ``sessions/<date>_<time>.jsonl`` beside it, which stay after the migration.
+``%APPDATA%\Block\goose\data\sessions\sessions.db`` (Windows), or below
+``$GOOSE_PATH_ROOT/data`` where that is set. Older builds: ``sessions/<date>_<time>.jsonl`` beside
+it, which stay after the migration.
 Seen: schema versions up to 16, columns vary.
 
 A record is a row of ``messages`` (or ``sessions`` without messages), or a line.
