@@ -148,6 +148,8 @@ class _Maker:
 
     def _attachments_of_log(self, text: str) -> list[dict[str, Any]]:
         """Give what the log refers to and the store had when it was read."""
+        if '"attachmentId"' not in text:
+            return []
         wanted = {
             digest: None
             for line in text.split("\n")

@@ -107,7 +107,9 @@ class _Writer:
     def _known(self, unit: Unit) -> list[Entry] | None:
         """Give the entries of a source that is one unchanged file; it need not be read again."""
         entries = self.manifest.of_source(unit.input.name)
-        if not entries or unit.format.companions or "sqlite" in unit.format.kinds:
+        if not entries or "sqlite" in unit.format.kinds:
+            return None
+        if any(unit.input.files(pattern) for pattern in unit.format.companions):
             return None
         if not all(self._current(entry) for entry in entries) or unit.input.head.is_dir:
             return None
@@ -165,13 +167,13 @@ class _Writer:
         data = bundle.text(document)
         if self._passphrase is None:
             return data
-        return envelope.seal_fresh(data, self._passphrase).encode("ascii") + b"\n"
+        return envelope.seal_fresh(data, self._passphrase).encode("ascii")
 
     def _same(self, found: bytes, document: dict[str, Any]) -> bool:
         """Whether a file that no index knows is this very bundle, but for the time of export."""
         try:
             if self._passphrase is not None:
-                found = envelope.open_envelope(found.rstrip(b"\n"), self._passphrase)
+                found = envelope.open_envelope(found, self._passphrase)
             other = bundle.parse(found)
         except DcbError:
             return False

@@ -49,7 +49,8 @@ __all__ = [
     "relative_names",
 ]
 
-_LEVEL: Final = 6
+# Twice as fast as the usual 6, and a twentieth larger.
+_LEVEL: Final = 4
 _PACKED: Final = re.compile(r"\.(?:gz|zst|zstd|bz2|xz)\Z", re.IGNORECASE)
 _MAGIC: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 

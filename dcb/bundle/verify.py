@@ -60,7 +60,7 @@ def load(source: Input, passphrase: str | None, *, strict: bool = False) -> tupl
                 "the bundle is sealed", path=source.name, hint="give --passphrase-file"
             )
         try:
-            data = envelope.open_envelope(raw.rstrip(b"\n"), passphrase)
+            data = envelope.open_envelope(raw.removesuffix(b"\n"), passphrase)
         except DcbError as error:
             error.path = source.name
             raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from converters import registry
-from converters.errors import BadInput, DcbError, UsageError
+from converters.errors import DcbError, UsageError
 from converters.ledger import Report, merge
 from converters.reading import COMPANION, Skipped, Unit
 from converters.writing import check_options
@@ -33,6 +33,7 @@ from dcb.cli._inputs import (
     open_named,
     read_options,
 )
+from dcb.cli._passphrase import PassphraseOption, passphrase, passphrase_at_hand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,21 +45,6 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 PathsArgument = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Bundles, or folders that hold bundles.")
 ]
-PassphraseOption = Annotated[
-    Path | None,
-    typer.Option("--passphrase-file", metavar="FILE", help="Seal (or open) with its passphrase."),
-]
-
-
-def _passphrase(path: Path | None) -> str | None:
-    """Read a passphrase; one line break at the end is not part of it."""
-    if path is None:
-        return None
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput("the passphrase cannot be read", path=str(path)) from error
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 class _Problems:
@@ -87,6 +73,9 @@ def export_(
     branch: BranchOption = "active",
     tz: TzOption = None,
     strict: StrictOption = False,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Encrypt each bundle; --passphrase-file does too.")
+    ] = False,
     passphrase_file: PassphraseOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -97,13 +86,14 @@ def export_(
     problems = _Problems(json=json)
     options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
     job = Job(time.time_ns() // 1_000_000, metadata.version("dcb"), options)
+    secret = None
+    if seal or passphrase_file is not None:
+        secret = passphrase(passphrase_file, sealing=True)
     found = collect(inputs, from_=from_, on_error=problems.take, on_skip=_skipped)
     reports: list[Report] = []
     made: dict[str, int] = {}
     outside = (unit for unit in found if not _is_below(unit, output))
-    for one in export(
-        outside, output, job, passphrase=_passphrase(passphrase_file), reports=reports
-    ):
+    for one in export(outside, output, job, passphrase=secret, reports=reports):
         if one.error is not None:
             problems.take(one.error)
             continue
@@ -161,11 +151,11 @@ def verify(
     Exit code 1 when anything is wrong; the codes stand behind each file.
     """
     problems = _Problems(json=json)
-    passphrase = _passphrase(passphrase_file)
+    secret = passphrase_at_hand(passphrase_file)
     checked: list[Checked] = []
     folders: dict[Path, dict[str, Checked]] = {}
     for source, nested in _bundles(paths, problems, folders):
-        one = check_input(source, passphrase, strict=strict)
+        one = check_input(source, secret, strict=strict)
         checked.append(one)
         if nested:
             folders.setdefault(Path(source.name).parent, {})[Path(source.name).name] = one
@@ -260,7 +250,7 @@ def restore_(
         rules=tuple(map(rule_of, map_cwd or ())),
         to_options={} if target is None else check_options(target, given),
         session_id=session_id,
-        passphrase=_passphrase(passphrase_file),
+        passphrase=passphrase_at_hand(passphrase_file),
         strict=strict,
         dry_run=dry_run,
         windows=os.name == "nt",

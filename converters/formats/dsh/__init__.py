@@ -97,6 +97,7 @@ FORMAT = Format(
         ("linux", "darwin", "win32"),
         ("$DSH_HOME/sessions/**/session.jsonl*", ".dsh/sessions/**/session.jsonl*"),
     ),
+    companions=("attachments/v1/objects/*/*", "{stem}.attachments-*"),
     options=(
         Option("generation", 4, "log generation to write: 3 or 4"),
         Option("zstd", default=False, help="write the log zstd-compressed, as DSH stores it"),

@@ -155,6 +155,7 @@ def account(
 ) -> None:
     """Say of every item of the session whether the log holds it."""
     lost = _lost(session, built, header)
+    _note_filled(session, ledger)
     if not ledger.itemize:
         for (rule, kind), n in lost.items():
             ledger.note(rule, None, n, kind)
@@ -174,6 +175,19 @@ def account(
         ledger.lost(rule, kind, None, n)
     for kind, n in totals.items():
         ledger.kept(kind, n - gone[kind])
+
+
+def _note_filled(session: Session, ledger: Ledger) -> None:
+    """Report what the log says beyond the session: times, and empty results of open calls."""
+    steps = [step for turn in session.turns for step in turn.steps]
+    untimed = sum(turn.time is None for turn in session.turns)
+    untimed += sum(step.time is None for step in steps)
+    if untimed:
+        ledger.note("time-filled", None, untimed)
+    answered = {result.tool_call_id for step in steps for result in step.tool_results}
+    unanswered = sum(call.id not in answered for step in steps for call in step.tool_calls)
+    if unanswered:
+        ledger.note("tool-result-missing", None, unanswered, "filled")
 
 
 def _lost(session: Session, built: Built, header: Mapping[str, Any]) -> Counter[tuple[str, str]]:
