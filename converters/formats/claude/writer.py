@@ -227,7 +227,9 @@ def _account_meta(session: Session, out: _Out) -> None:
     else:
         account.note("cwd-missing")
     written = ["git"] if "gitBranch" in out.envelope else []
-    if "agentId" in out.envelope:
+    parent = (session.extra or {}).get("parent")
+    if "agentId" in out.envelope and isinstance(parent, dict) and parent.keys() <= {"sessionId"}:
+        # The call that started it stands in the parent's file only.
         written.append("parent")
     account.members(session.extra, *written)
     account.members(session.meta.extra)
@@ -312,7 +314,7 @@ class _Walk:
         account = self.account
         blocks = prompt_of(turn)
         account.kept("prompt")
-        account.members(turn.extra, "uuid")
+        account.members(turn.extra, *(("uuid",) if account.own else ()))
         for block in blocks:
             if isinstance(block, Text) and scan(block.text).text != block.text:
                 account.note("text-changed", "reads as injected text")

@@ -61,7 +61,7 @@ class _Rollout:
         self.source = source
         self.ctx = ctx
         self.ledger = ledger
-        self.walk = Walk(ledger, mirrors)
+        self.walk = Walk(ledger, mirrors, whole=ctx.options.branch != "active")
         self.meta: dict[str, Any] | None = None
         self.created: int | None = None
         self.cwd: str | None = None
@@ -258,25 +258,29 @@ def _sessions(rollout: _Rollout, ctx: Context) -> Iterator[Session]:
         )
     if wanted in ("active", "all", 0):
         yield session
-    for number, (shared, removed, _) in enumerate(walk.branches, 1):
+    for number, found in enumerate(walk.branches, 1):
         identity = f"{session.meta.id}~b{number}"
         if wanted in ("all", number):
-            branch = _session(rollout, shared + removed, parent)
+            branch = _session(rollout, found.shared + found.turns, parent)
             branch.meta.id = identity
             branch.extra = {**(branch.extra or {}), "branch": {"of": session.meta.id, "n": number}}
             yield branch
         else:
-            kept = {"id": identity, "turn": len(shared), "turns": msgspec.to_builtins(removed)}
+            kept = {
+                "id": identity,
+                "turn": found.start,
+                "turns": msgspec.to_builtins(found.turns),
+            }
             session.extra = session.extra or {}
             session.extra.setdefault("branches", []).append(kept)
 
 
 def _account(walk: Walk, ledger: Ledger, wanted: Any) -> None:
     """Say what became of the mapped records: those of turns rolled back are kept aside."""
-    for number, (_, _, count) in enumerate(walk.branches, 1):
-        if wanted not in ("all", number) and count:
-            walk.total -= count
-            ledger.aside("branch-collapsed", None, count)
+    for number, found in enumerate(walk.branches, 1):
+        if wanted not in ("all", number) and found.records:
+            walk.total -= found.records
+            ledger.aside("branch-collapsed", None, found.records)
     ledger.mapped(walk.total)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,15 @@ _SEARCH: Final = "web_search"
 
 class Again(Exception):
     """An event has no item of the same text: the file must be read knowing all items."""
+
+
+class Branch(NamedTuple):
+    """Turns that were rolled back: where they stood, what stood before them, their records."""
+
+    start: int
+    shared: list[Turn]
+    turns: list[Turn]
+    records: int
 
 
 class Mirrors:
@@ -72,10 +81,11 @@ class Walk:
     """Takes records one by one and gives turns.
 
     Reasoning comes before the message or call that it belongs to and is held until then.
-    ``counts`` has the number of records mapped into each turn.
+    ``counts`` has the number of records mapped into each turn; ``whole`` asks for the turns
+    before each branch too.
     """
 
-    def __init__(self, ledger: Ledger, mirrors: Mirrors) -> None:
+    def __init__(self, ledger: Ledger, mirrors: Mirrors, *, whole: bool = False) -> None:
         self.ledger = ledger
         self.mirrors = mirrors
         self.builder = TurnBuilder(ledger)
@@ -85,7 +95,8 @@ class Walk:
         self.aside: list[Any] = []
         self.total = 0
         self.counts: list[int] = []
-        self.branches: list[tuple[list[Turn], list[Turn], int]] = []
+        self.branches: list[Branch] = []
+        self._whole = whole
         self._held: list[Block] = []
         self._sealed: list[dict[str, Any]] = []
         self._external: deque[str] = deque()
@@ -385,16 +396,17 @@ class Walk:
     def rolled_back(self, count: int | None, place: int) -> None:
         """Take the last turns out of the conversation; they become a branch."""
         self._release()
-        before = list(self.builder.turns)
+        total = len(self.builder.turns)
         removed = self.builder.roll_back(count or 0)
         if not removed:
             self.ledger.skipped("record-skipped", place, kind="thread_rolled_back")
             return
-        while len(self.counts) < len(before):
+        while len(self.counts) < total:
             self.counts.append(0)
         lost = sum(self.counts[len(self.builder.turns) :])
         del self.counts[len(self.builder.turns) :]
-        self.branches.append((before[: len(self.builder.turns)], removed, lost))
+        shared = list(self.builder.turns) if self._whole else []
+        self.branches.append(Branch(len(self.builder.turns), shared, removed, lost))
         self.mapped()
 
     def compacted(self, summary: str | None, place: int, time: int | None) -> None:

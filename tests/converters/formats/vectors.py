@@ -1,0 +1,166 @@
+"""What the tests of the two session formats share: reading in memory, the projection of vectors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from converters.ir import Image, Reasoning, Session, Step, Text, ToolCall, ToolCallBlock, ToolResult
+from converters.ir import Meta as SessionMeta
+from converters.ir import Turn as SessionTurn
+from converters.ledger import Ledger, Report
+from converters.opening import Memory
+from converters.types import Context, Options
+from tests.paths import VECTORS
+
+if TYPE_CHECKING:
+    from converters.types import Format
+
+HERE = Path(__file__).parent
+
+
+def read(
+    record: Format,
+    data: bytes,
+    name: str = "session.jsonl",
+    around: dict[str, bytes] | None = None,
+    **options: Any,
+) -> tuple[list[Session], Report]:
+    """Give the sessions of bytes and the account, which must balance."""
+    ledger = Ledger(name)
+    assert record.read is not None
+    context = Context(ledger, Options(**options))
+    sessions = list(record.read(Memory(data, name, around), context))
+    report = ledger.report()
+    assert report.balanced, report
+    return sessions, report
+
+
+def lines(*records: Any) -> bytes:
+    """Give JSON Lines of objects; bytes go in as they are."""
+    return b"".join(
+        (r if isinstance(r, bytes) else json.dumps(r, ensure_ascii=False).encode()) + b"\n"
+        for r in records
+    )
+
+
+def counts(report: Report) -> dict[str, int]:
+    return {entry.rule: entry.count for entry in report.entries}
+
+
+def vectors(*parts: str) -> list[dict[str, Any]]:
+    path = VECTORS.joinpath("interchange", *parts)
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def table(name: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((HERE / name).read_text(encoding="utf-8"))
+    return value
+
+
+def file_name(arguments: dict[str, Any]) -> str:
+    """Give the name under which the reference read the text of a vector."""
+    path = arguments.get("sourcePath") or ""
+    stem = arguments.get("fileStem") or path.replace("\\", "/").rpartition("/")[2]
+    return f"{stem.removesuffix('.jsonl')}.jsonl" if stem else "-"
+
+
+def projection(turns: list[SessionTurn]) -> list[dict[str, Any]]:
+    """Give turns as the August release writes them: no times, models, usage, compactions."""
+    found: list[dict[str, Any]] = msgspec.to_builtins(turns)
+    for turn in found:
+        for member in ("time", "aborted", "shadowed", "compaction", "promptBlocks", "x-dcb"):
+            turn.pop(member, None)
+        for step in turn["steps"]:
+            for member in ("time", "model", "usage", "x-dcb"):
+                step.pop(member, None)
+            for result in step["toolResults"]:
+                result.pop("time", None)
+                result.pop("x-dcb", None)
+            for item in [*step["content"], *step["toolCalls"]]:
+                item.pop("x-dcb", None)
+    return found
+
+
+def expected(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    for turn in turns:
+        for step in turn["steps"]:
+            for call in step["toolCalls"]:
+                call.pop("type", None)
+    return turns
+
+
+def exports(suffix: str) -> list[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
+    """Give the exporters' vectors: case, events, records of the reference."""
+    found = []
+    for path in sorted((VECTORS / "interchange" / "exports").glob(f"*.{suffix}.jsonl")):
+        case = path.name.partition(".")[0]
+        events = json.loads(path.with_name(f"{case}.events.json").read_text(encoding="utf-8"))
+        found.append((case, events, records_of(path.read_text(encoding="utf-8"))))
+    return found
+
+
+def records_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def _blocks(content: Any) -> list[Any]:
+    found: list[Any] = []
+    for block in content:
+        if block["type"] == "text":
+            found.append(Text(block["text"]))
+        elif block["type"] == "reasoning":
+            found.append(Reasoning(block["text"]))
+        elif block["type"] == "tool-call":
+            found.append(ToolCallBlock(block["id"], block["name"], block["arguments"]))
+        elif block["type"] == "image" and "data" in block:
+            found.append(Image(block["data"], block["mediaType"]))
+        elif block["type"] == "image" and "attachment" in block:
+            found.append(Image(attachment=block["attachment"]))
+    return found
+
+
+def session_of(value: dict[str, Any], cwd: str | None, identity: str) -> Session:
+    """Make the session whose event log a vector of the exporters holds."""
+    created = value["meta"].get("createdAt")
+    session = Session(meta=SessionMeta(identity, created, cwd), provider="dsh")
+    steps: dict[str, Step] = {}
+    for event in value["events"]:
+        data, time = event["data"], event.get("time")
+        if event["type"] == "user/message" and data["source"]["kind"] == "user":
+            blocks = _blocks(data["content"])
+            single = len(blocks) == 1 and isinstance(blocks[0], Text)
+            prompt = "\n".join(block.text for block in blocks if isinstance(block, Text))
+            session.turns.append(SessionTurn(prompt, None if single else blocks, [], time))
+        elif event["type"] == "assistant/message":
+            message = data.get("message") or {"content": []}
+            if not session.turns:
+                session.turns.append(SessionTurn(""))
+            model = (message.get("source") or {}).get("model")
+            step = Step(_blocks(message["content"]), time=time, model=model)
+            session.turns[-1].steps.append(step)
+        elif event["type"] == "tool/call":
+            step = session.turns[-1].steps[-1]
+            step.tool_calls.append(ToolCall(data["callId"], data["name"], data["arguments"]))
+            steps[data["callId"]] = step
+        elif event["type"] == "tool/result":
+            _result(session, steps, data["message"], time)
+        elif event["type"] == "session/title":
+            session.title = data["title"]
+    return session
+
+
+def _result(
+    session: Session, steps: dict[str, Step], message: dict[str, Any], time: int | None
+) -> None:
+    wrapped = [block for block in message["content"] if block["type"] == "tool-result"]
+    for block in wrapped or [{**message, "toolCallId": message.get("toolCallId")}]:
+        call = block.get("toolCallId") or message["source"]["callId"]
+        result = ToolResult(call, _blocks(block["content"]), block.get("isError") is True, time)
+        if session.turns and session.turns[-1].steps:
+            steps.get(call, session.turns[-1].steps[-1]).tool_results.append(result)
