@@ -232,6 +232,7 @@ class _Writing:
             if not live:
                 account.note("empty-message", "turn")
             if not live or not (self.turn_written or turn.time is not None or native):
+                self.turn_written = self.turn_written or live
                 account.time(turn.time)
                 self._said_prompt(turn, [])
                 return
