@@ -56,8 +56,8 @@ def units(
             if isinstance(entry, Unit) and entry.input.name not in owned:
                 owned |= _companions(entry)
     for entry in found:
-        name = entry.input.name if isinstance(entry, Unit) else None
-        yield Skipped(name, COMPANION) if name is not None and name in owned else entry
+        name = entry.input.name if isinstance(entry, Unit) else getattr(entry, "name", None)
+        yield Skipped(name, COMPANION) if name in owned else entry
 
 
 def _companions(unit: Unit) -> set[str]:
