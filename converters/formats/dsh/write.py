@@ -5,8 +5,8 @@ Source: Interchange v1, sections 7.3 (the text of a log), 9.1 (header) and 9.3.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _FRAME: Final = 1 << 20
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[/\\]|\\\\[^/\\]+[/\\]+[^/\\]")
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
@@ -63,7 +64,7 @@ def _generation(value: Any) -> Generation:
 
 def is_absolute(path: str) -> bool:
     """Whether a path is absolute on any platform: POSIX, drive or UNC."""
-    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
+    return _ABSOLUTE.match(path) is not None
 
 
 def full_header(session: Session, generation: int, created_at: int) -> dict[str, Any]:

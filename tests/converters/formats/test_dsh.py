@@ -18,7 +18,7 @@ from converters.formats import dsh, interchange
 from converters.formats.dsh.attachments import dimensions, object_path, store_images
 from converters.formats.dsh.clean import clean
 from converters.formats.dsh.events import build, estimate_text
-from converters.formats.dsh.write import pack_zstd, session_log
+from converters.formats.dsh.write import is_absolute, pack_zstd, session_log
 from converters.ir import (
     Block,
     Compaction,
@@ -584,6 +584,13 @@ def test_what_a_log_cannot_hold_is_reported() -> None:
         "extra-dropped": 1,
     }
     assert json.loads(data.split(b"\n")[0])["parentSession"] == "up"
+
+
+def test_absolute_paths_of_any_platform() -> None:
+    for path in ("/", "/a", "C:\\x", "d:/x", "\\\\server\\share", "\\\\server\\share\\a"):
+        assert is_absolute(path), path
+    for path in ("", ".", "a/b", "C:", "C:x", "\\x", "\\\\server", "~"):
+        assert not is_absolute(path), path
 
 
 def test_images_go_to_the_store_in_generation_4_only() -> None:
