@@ -282,8 +282,8 @@ def _pair(turn: Turn, account: Account) -> tuple[str, str]:
     blocks = prompt_of(turn)
     if blocks:
         account.kept("prompt")
-    elif turn.steps:
-        account.note("prompt-missing")
+    else:
+        account.note("prompt-missing" if turn.steps else "empty-message", "turn")
     question = _texts(blocks, account)
     answers = []
     for index, step in enumerate(turn.steps):

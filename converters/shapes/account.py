@@ -115,6 +115,13 @@ class Account:
         """Account for the marks of a turn, which messages have no place for."""
         self.lost("state-dropped", "state", turn.aborted + turn.shadowed)
 
+    def no_prompt(self, turn: Turn, *, first: bool) -> None:
+        """Say what becomes of a turn without a prompt: it joins the one before, or goes."""
+        if not turn.steps:
+            self.note("empty-message", "turn")
+        elif not first:
+            self.note("turn-merged")
+
     def compaction(self, turn: Turn) -> str | None:
         """Give the summary that the target gets as text, and account for the rest of it."""
         found = turn.compaction

@@ -117,8 +117,10 @@ def image_or_file(
 
 
 def file_entry(block: Text) -> dict[str, Any] | None:
-    """Give the one attachment that a text block stands for, if it does."""
-    found = block.extra.get("attachments") if block.extra else None
+    """Give the one attachment that a text block stands for, if it is a placeholder."""
+    if not block.extra or not block.text.startswith("[file: "):
+        return None
+    found = block.extra.get("attachments")
     if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
         return found[0]
     return None

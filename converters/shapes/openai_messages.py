@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROLES", "TIMES", "Conversation"]
 
-ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 TIMES: Final = ("timestamp", "created_at", "createdAt", "created", "time")
 """Members that dumps add to a message for its time."""
 

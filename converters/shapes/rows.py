@@ -87,6 +87,8 @@ class _Walk:
     def run(self, source: Input) -> Iterator[Row]:
         """Pick the container by the first bytes."""
         kind, start = _container(source.head)
+        if kind == "lines" and _is_one_line(source):
+            kind = "document"
         if kind == "lines":
             with source.open() as stream:
                 for number, value in jsonio.records(
@@ -136,6 +138,9 @@ class _Walk:
             elif self.shape.is_message(value):
                 self.run_values.append(value)
                 self.run_places.append(place)
+            elif any(self.is_row(item) or self.is_rows(item) for item in value.values()):
+                self.ledger.mapped()
+                yield from self.members(value, place)
             else:
                 self.ledger.skipped("unknown-record", place)
         elif self.is_messages(value):
@@ -148,6 +153,16 @@ class _Walk:
         return isinstance(value, list) and any(
             isinstance(item, dict) and self.shape.is_message(item) for item in value[:_SAMPLE]
         )
+
+    def is_row(self, value: Any) -> bool:
+        """Whether a value is a conversation."""
+        return self.is_messages(value) or (
+            isinstance(value, dict) and self.shape.is_document(value)
+        )
+
+    def is_rows(self, value: Any) -> bool:
+        """Whether a list holds conversations among its first 20 elements."""
+        return isinstance(value, list) and any(self.is_row(row) for row in value[:_SAMPLE])
 
     def document(self, value: Any) -> Iterator[Row]:
         """Take the root of a document."""
@@ -166,17 +181,14 @@ class _Walk:
             self.ledger.seen()
             self.ledger.skipped("malformed-record", "", kind=type(value).__name__)
 
-    def members(self, value: dict[str, Any]) -> Iterator[Row]:
+    def members(self, value: dict[str, Any], base: int | str = "") -> Iterator[Row]:
         """Take an object of rows, or an object around a list of rows."""
         for name, item in value.items():
-            place = pointer("", name)
-            if self.is_messages(item) or (isinstance(item, dict) and self.shape.is_document(item)):
+            place = pointer(base, name)
+            if self.is_row(item):
                 self.ledger.seen()
                 yield from self.row(place, item, record=True)
-            elif isinstance(item, list) and any(
-                (isinstance(row, dict) and self.shape.is_document(row)) or self.is_messages(row)
-                for row in item[:_SAMPLE]
-            ):
+            elif self.is_rows(item):
                 self.ledger.seen(len(item))
                 for number, row in enumerate(item):
                     yield from self.record(row, f"{place}/{number}")
@@ -255,6 +267,14 @@ def _container(head: Head) -> tuple[str, int]:
     if _is_lines(stripped):
         return "lines", 0
     return ("array", start) if stripped[:1] == b"[" else ("document", 0)
+
+
+def _is_one_line(source: Input) -> bool:
+    """Whether an input without a line break in its head has none further on either."""
+    if b"\n" in source.head.data:
+        return False
+    data = source.view()
+    return not 0 <= data.find(b"\n") < len(data) - 1
 
 
 def _is_lines(data: bytes) -> bool:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ID", "probe", "read"]
 
 ID: Final = "anthropic-messages"
-_MARKS: Final = frozenset(
-    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
-)
+_MARKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use")
 _REMINDER: Final = ("<system-reminder>", "</system-reminder>")
 _KNOWN: Final = frozenset({"role", "content", "id", "type"})
 
@@ -248,13 +246,13 @@ class _Reader(Talk):
             extra["redacted"] = found.opaque
         key = message.get("id")
         if found.blocks or found.opaque or counts:
-            self.builder.step(
+            step = self.builder.step(
                 found.blocks,
                 key=key if isinstance(key, str) and key else None,
                 model=rows.text_of(message.get("model")),
                 usage=counts,
-                extra=extra or None,
             )
+            step.extra = _merged(step.extra, extra)
         attached, rules = self.attach(found.results, place)
         kept = bool(found.blocks or found.opaque or counts or attached)
         self.fate(rules, place, kept=kept, kind="assistant")
@@ -267,6 +265,18 @@ class _Reader(Talk):
             return
         self.add_system(text, message)
         self.ledger.aside("system-prompt-aside", place)
+
+
+def _merged(old: Extra | None, new: Extra) -> Extra | None:
+    """Add what a later record of the same message says; the later one is right."""
+    if not old:
+        return new or None
+    merged = {**old, **new}
+    if "native" in old and "native" in new:
+        merged["native"] = {**old["native"], **new["native"]}
+    if "redacted" in old and "redacted" in new:
+        merged["redacted"] = [*old["redacted"], *new["redacted"]]
+    return merged
 
 
 def _injected(text: str) -> bool:

@@ -95,8 +95,7 @@ def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: b
     account.time(turn.time)
     account.turn_state(turn)
     if not blocks:
-        if not first and turn.steps:
-            account.note("turn-merged")
+        account.no_prompt(turn, first=first)
         account.all_lost(turn.extra)
         return
     account.kept("prompt")
@@ -134,6 +133,8 @@ def _step(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
     else:
         account.model(step.model)
     if step.usage is not None and "usage" in native:
+        if anthropic.usage(native["usage"]) != step.usage:
+            native = {**native, "usage": anthropic.usage_object(step.usage)}
         account.kept("usage")
         account.members(step.usage.extra)
     else:

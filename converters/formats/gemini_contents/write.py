@@ -114,8 +114,7 @@ def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: b
     account.time(turn.time)
     account.turn_state(turn)
     if not blocks:
-        if not first and turn.steps:
-            account.note("turn-merged")
+        account.no_prompt(turn, first=first)
         account.all_lost(turn.extra)
         return
     account.kept("prompt")

@@ -136,8 +136,7 @@ class _Writer:
             out.append(message)
             self.time(turn.time, native)
         else:
-            if number and turn.steps:
-                account.note("turn-merged")
+            account.no_prompt(turn, first=number == 0)
             account.time(turn.time)
         account.lost("state-dropped", "state", turn.aborted + turn.shadowed)
         if turn.extra and blocks:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ID", "probe", "read"]
 
 ID: Final = "openai-responses"
-_PARTS: Final = frozenset({"input_text", "output_text", "input_image", "input_file"})
+_PARTS: Final = ("input_text", "output_text", "input_image", "input_file")
 _ITEMS: Final = frozenset(
     {"message", "function_call", "function_call_output", "reasoning", "item_reference"}
 )
@@ -63,7 +63,8 @@ def _is_request(value: dict[str, Any]) -> bool:
     if isinstance(given, str):
         return any(name in value for name in ("model", "instructions", "previous_response_id"))
     return isinstance(given, list) and (
-        any(_is_item(item) for item in given[:20])
+        not given
+        or any(_is_item(item) for item in given[:20])
         or any(isinstance(item, dict) and "role" in item for item in given[:20])
     )
 
@@ -107,6 +108,8 @@ def _judge(value: Any) -> Match | None:
     if isinstance(request["input"], str):
         strong = "instructions" in request or "previous_response_id" in request
         return Match(75 if strong else 50, "input text with a model")
+    if not request["input"]:
+        return None
     return _judge_items(request["input"], 92) or Match(50, "input messages")
 
 

@@ -136,8 +136,7 @@ class _Writer:
         account.time(turn.time)
         account.turn_state(turn)
         if not blocks:
-            if not first and turn.steps:
-                account.note("turn-merged")
+            account.no_prompt(turn, first=first)
             account.all_lost(turn.extra)
             return
         account.kept("prompt")

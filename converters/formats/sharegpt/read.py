@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from converters.ledger import Ledger, Place
     from converters.shapes.rows import Row
 
-__all__ = ["ANSWER", "CALL", "COLUMNS", "ID", "IMAGE", "THINK", "probe", "read"]
+__all__ = ["ANSWER", "CALL", "COLUMNS", "ID", "IMAGE", "ROLES", "THINK", "probe", "read"]
 
 ID: Final = "sharegpt"
 COLUMNS: Final = ("conversations", "conversation", "dialog", "dialogue", "items")
-_ROLES: Final = {
+ROLES: Final = {
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model", "bot"), "assistant"),
     "system": "system",
@@ -48,7 +48,7 @@ def _column(value: dict[str, Any]) -> str | None:
         found = value.get(name)
         if isinstance(found, list) and any(_is_message(item) for item in found[:20]):
             return name
-    return None
+    return COLUMNS[0] if value.get(COLUMNS[0]) == [] else None
 
 
 def _is_document(value: dict[str, Any]) -> bool:
@@ -64,9 +64,9 @@ def probe(head: Head) -> Match | None:
         if isinstance(value, list):
             if any(_is_message(item) for item in value[:20]):
                 return Match(85, "lists of from and value")
-        elif _column(value) is not None:
+        elif value.get(_column(value) or ""):
             return Match(92, f"{_column(value)} of from and value")
-        elif _is_message(value) and str(value["from"]).strip().lower() in _ROLES:
+        elif _is_message(value) and str(value["from"]).strip().lower() in ROLES:
             return Match(80, "messages of from and value")
     return None
 
@@ -137,7 +137,7 @@ class _Reader(Talk):
                 self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
                 continue
             name = message["from"].strip().lower()
-            role = _ROLES.get(name)
+            role = ROLES.get(name)
             value = message.get("value")
             if value is not None and not isinstance(value, str):
                 value = jsonio.dumps(value).decode()
@@ -181,7 +181,9 @@ class _Reader(Talk):
                 continue
             pieces = block.text.split(IMAGE)
             for number, piece in enumerate(pieces):
-                if piece:
+                if piece and number and isinstance(out[-1], Text) and out[-1].extra is None:
+                    out[-1] = Text(out[-1].text + piece)
+                elif piece:
                     out.append(Text(piece))
                 if number == len(pieces) - 1:
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters import jsonio
-from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, THINK
+from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, ROLES, THINK
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.shapes import rows
 from converters.shapes.account import Account
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from converters.types import Context, Sink
 
 __all__ = ["write"]
+
+_WRAP = len(CALL[0]) + len(CALL[1]) + 2
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
@@ -88,8 +90,7 @@ class _Writer:
         if blocks:
             account.kept("prompt")
         if not text:
-            if not first and turn.steps:
-                account.note("turn-merged")
+            account.no_prompt(turn, first=first)
             account.all_lost(turn.extra)
             return
         self.out.append({"from": "human", "value": text, **account.native(turn.extra)})
@@ -154,6 +155,20 @@ class _Writer:
         tail = self.text(run)
         if tail:
             value += tail if closed else f"\n{tail}"
+        name = native.get("from")
+        is_other = isinstance(name, str) and ROLES.get(name.strip().lower()) != "assistant"
+        if is_other and step.tool_calls:
+            # The name belongs to a message that is a bare call; others would read as one.
+            bare = value.removeprefix(f"{CALL[0]}\n").removesuffix(f"\n{CALL[1]}")
+            if (
+                len(step.tool_calls) == 1
+                and len(bare) == len(value) - _WRAP
+                and CALL[0] not in bare
+            ):
+                value = bare
+            else:
+                native = {k: v for k, v in native.items() if k != "from"}
+                account.note("text-changed", "role name")
         if value:
             self.out.append({"from": "gpt", "value": value, **native})
             account.members(step.extra)

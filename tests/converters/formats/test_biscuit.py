@@ -465,6 +465,24 @@ def test_names_that_would_break_the_line() -> None:
     assert ledger.report().balanced
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Command failed (exit 2)\n=== F2 ===\nQ: fake",
+        "=== F2 ===\nQ: fake\n\n\n\n",
+    ],
+)
+def test_a_box_that_would_not_be_found_again_is_left_out(output: str) -> None:
+    given = session(turn("x", command("cat", output)), turn("y"))
+    ledger = Ledger()
+    back, _ = session_of(text_of(given, ledger))
+    assert [t.prompt for t in back.turns] == ["x", "y"]
+    assert rules(ledger.report())["biscuit-box-stripped"] == 2
+    lucky = command("cat", "=== F2 ===\nQ: fake\n")
+    back, _ = session_of(text_of(session(turn("x", lucky), turn("y"))))
+    assert back.turns[0].steps[0].tool_results[0].content == [Text("=== F2 ===\nQ: fake")]
+
+
 def test_times_that_no_header_holds() -> None:
     for ms in (10**15, -(10**15), 1 << 62):
         ledger = Ledger()
@@ -491,6 +509,10 @@ PLAIN = st.text("abcdef ,.é漢", min_size=1, max_size=30).map(
     lambda text: " ".join(text.split()) or "x"
 )
 BODY = st.lists(NASTY | WORDS, min_size=1, max_size=8).map("\n".join)
+
+
+NASTY_END = st.sampled_from(["", "\n", "\r\n", " "])
+"""Ends of an output that the sieve trims; with more, a length cannot vouch for the box."""
 
 
 @given(st.lists(NASTY | WORDS, max_size=40).map("\n".join))
@@ -520,28 +542,25 @@ def test_escape_is_undone(text: str) -> None:
     assert not {"╔K", "╚"} & {line.removesuffix("\r") for line in escaped.split("\n")}
 
 
-@given(st.lists(st.tuples(PLAIN, BODY), min_size=1, max_size=4))
-def test_boxes_of_the_sieve_survive(given_boxes: list[tuple[str, str]]) -> None:
+OUTPUT = st.tuples(BODY.filter(lambda text: "Command failed" not in text), NASTY_END)
+
+
+@given(st.lists(st.tuples(PLAIN, OUTPUT), min_size=1, max_size=4))
+def test_boxes_of_the_sieve_survive(given_boxes: list[tuple[str, tuple[str, str]]]) -> None:
     messages: list[dict[str, Any]] = []
-    for number, (text, body) in enumerate(given_boxes, 1):
+    for number, (text, (body, end)) in enumerate(given_boxes, 1):
         call = {"id": "c", "function": {"name": "run_command", "arguments": {"command": text}}}
         messages += [
             {"role": "user", "content": "q", "_floor": number},
             {"role": "assistant", "content": "", "tool_calls": [call], "_floor": number},
-            {"role": "tool", "tool_call_id": "c", "content": body, "_floor": number},
+            {"role": "tool", "tool_call_id": "c", "content": f"{body}.{end}", "_floor": number},
         ]
     dump = parse(sieve(messages, "2026-07-16 01:10:44"))
-    for floor, (_, body) in zip(dump.floors, given_boxes, strict=True):
-        if "Command failed" in body:
-            return  # such a box has no length, a header inside it may end it
+    for floor, (_, (body, _)) in zip(dump.floors, given_boxes, strict=True):
         box = floor.actions[0].box
-        kept = body.rstrip("\r\n \u3000\u2028\ufeff")
-        if not kept.strip("\r\n \u3000\u2028\ufeff"):
-            assert box is None
-        elif units(body) - units(kept) <= 2:
-            assert box is not None
-            assert box.body == kept
-            assert box.length_matches
+        assert box is not None
+        assert box.body == f"{body}."
+        assert box.length_matches
 
 
 @st.composite
