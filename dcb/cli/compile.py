@@ -28,6 +28,12 @@ from dcb.cli._inputs import (
     local_paths,
     read_options,
 )
+from dcb.cli._snapshots import (
+    LlmBaseUrlOption,
+    LlmModelOption,
+    SummaryOption,
+    llm_summarizer,
+)
 from dcb.snapshot.compile import Compiled, compile_session
 from dcb.snapshot.compile import Options as CompileOptions
 from dcb.snapshot.lexicon import extend
@@ -71,6 +77,9 @@ def compile(  # noqa: A001 - the command's name
     lexicon: Annotated[
         Path | None, typer.Option("--lexicon", metavar="FILE", help="More words, as TOML.")
     ] = None,
+    summary: SummaryOption = None,
+    llm_base_url: LlmBaseUrlOption = None,
+    llm_model: LlmModelOption = None,
     from_: FromOption = None,
     session: Annotated[
         str | None, typer.Option("--session", help="Only sessions whose id starts so.")
@@ -101,6 +110,7 @@ def compile(  # noqa: A001 - the command's name
         bullets=bullets or _setting("bullets", defaults.bullets, 1, 30),
         max_messages=max_messages or _setting("max_messages", defaults.max_messages, 1, 5000),
         lexicon=None if lexicon is None else extend(chosen.compiling.lexicon(), *_file(lexicon)),
+        summarizer=llm_summarizer(chosen, summary, llm_base_url, llm_model),
     )
     reading = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
     run = _Compile(chosen, options, reading, session=session, json=json)
@@ -308,23 +318,15 @@ def _preview(one: _Made, *, json: bool) -> None:
 
 def _save(made: Iterator[_Made], *, json: bool) -> int:
     """Save the snapshots into the store, all or none."""
-    import os
-    import time
+    from dcb.cli._store import chosen_sealing, now_ms, opened_store
+    from dcb.store import save
 
-    from dcb.cli._settings import settings, store_home
-    from dcb.history import open_history
-    from dcb.store import open_store, save
-
-    home = store_home()
-    now_ms = time.time_ns() // 1_000_000
     snapshots = [one.compiled.document.snapshot for one in made]
-    wanted = settings().get("history", True) is not False
-    folder = home / "snapshots"
-    history = open_history(folder, environ=os.environ) if wanted and snapshots else None
-    with open_store(home, history=history, now_ms=now_ms) as store:
-        saved = save(store, snapshots, now_ms=now_ms)
-        for warning in store.warnings:
-            _run.say(f"warning: {warning}")
+    if not snapshots:
+        return 0
+    sealing = chosen_sealing(None)
+    with opened_store() as store:
+        saved = save(store, snapshots, now_ms=now_ms(), sealing=sealing)
     for one in saved:
         if json:
             _run.emit({"saved": one.snapshot_id, "state": one.state})
