@@ -102,14 +102,16 @@ def _turn(part: TurnPlan, back: Turn, tally: _Tally) -> None:
             tally.step_lost(step, "text-changed")
         return
     places: dict[int, list[tuple[Entry, Step]]] = {}
+    guests: set[int] = set()
     for group, found in zip(groups, back.steps, strict=True):
         owners = {id(entry.step) for entry in group}
         if len(owners) > 1:
             tally.ledger.note("step-merged", tally.floor)
+            guests.add(id(group[0].step))
         for entry in group:
             places.setdefault(id(entry.step), []).append((entry, found))
     for step in steps:
-        _step(step, places.get(id(step), []), tally)
+        _step(step, places.get(id(step), []), tally, guest=id(step) in guests)
 
 
 def _has_time(turn: Turn) -> bool:
@@ -137,8 +139,11 @@ def _prompt(turn: Turn, back: Turn | None, tally: _Tally) -> None:
             tally.block_lost(block, "image-text" if isinstance(block, Image) else rule)
 
 
-def _step(step: Step, places: list[tuple[Entry, Step]], tally: _Tally) -> None:
-    """Account for a step by the entries that it gave and the steps they became."""
+def _step(step: Step, places: list[tuple[Entry, Step]], tally: _Tally, *, guest: bool) -> None:
+    """Account for a step by the entries that it gave and the steps they became.
+
+    ``guest``: its text went into the step of the next one's calls, whose time that is.
+    """
     text = next((back for entry, back in places if entry.kind != "action"), None)
     action = next((back for entry, back in places if entry.kind == "action"), None)
     home = action or text
@@ -147,6 +152,8 @@ def _step(step: Step, places: list[tuple[Entry, Step]], tally: _Tally) -> None:
     elif text is not None and action is not None and text is not action:
         tally.ledger.note("text-changed", tally.floor, kind="step")
     _texts(step, text, tally)
+    if guest:
+        home = None
     for block in step.content:
         if not isinstance(block, Text):
             tally.block_lost(block, _block_rule(block))

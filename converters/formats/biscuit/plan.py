@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from converters.formats.biscuit.lines import CLOSE, HEADER, OPEN, escape, kind_of
+from converters.formats.biscuit.lines import (
+    CLOSE,
+    HEADER,
+    OPEN,
+    escape,
+    fits,
+    kind_of,
+    unescape,
+)
 from converters.formats.biscuit.sieve import (
     Call,
     action_lines,
@@ -15,8 +23,9 @@ from converters.formats.biscuit.sieve import (
     flatten,
     header_line,
 )
-from converters.formats.biscuit.tools import WRITING, display
+from converters.formats.biscuit.tools import WRITING, display, summary_at_end
 from converters.ir import Image, Text, prompt_of
+from converters.text import units
 
 if TYPE_CHECKING:
     from converters.ir import Block, Extra, Session, Step, ToolCall, ToolResult, Turn
@@ -191,7 +200,21 @@ def _call(call: ToolCall, result: ToolResult | None, root: str) -> Call:
     shown = made.shown
     if "\r" in shown or any(map(_starts_something, shown.split("\n")[1:])):
         shown = flatten(shown)
+    if made.box is not None and _ends_early(made.box, made.summary):
+        made = made._replace(box=None)
     return made._replace(tool=made.tool.translate(_NAME) or "?", shown=shown)
+
+
+def _ends_early(body: str, short: str | None) -> bool:
+    """Whether a header inside a body would end its box, since no length vouches for it.
+
+    Such a box would turn what follows into floors of its own; better none.
+    """
+    if "=== F" not in body or not any(map(HEADER.fullmatch, body.split("\n"))):
+        return False
+    ending = summary_at_end("run_command", short or "")
+    chars = ending.match["chars"] if ending is not None else None
+    return chars is None or not fits(units(unescape(body)[0]), int(chars))
 
 
 def _starts_something(line: str) -> bool:
