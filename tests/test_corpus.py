@@ -51,7 +51,21 @@ def outcomes(folder: Path) -> tuple[dict[str, str], list[Report]]:
         else:
             found[_name(entry.input.name, folder)], report = _read(entry)
             reports.append(report)
+            if entry.input.name == str(folder):
+                _inside(folder, found, reports)
     return found, reports
+
+
+def _inside(folder: Path, found: dict[str, str], reports: list[Report]) -> None:
+    """The folder is one input; what does not belong to it is read by its own name."""
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = str(path.relative_to(folder))
+        if name.partition("/")[0] in ("session", "message", "part"):
+            found[name] = "companion"
+        else:
+            inner, accounts = outcomes(path)
+            found[name] = next(iter(inner.values()))
+            reports += accounts
 
 
 def _name(name: str, folder: Path) -> str:
