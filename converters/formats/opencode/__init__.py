@@ -5,7 +5,8 @@
   ``session_message``; where it exists the tables of version 1 are what it was migrated from, and
   are not read.
 - JSON tree (before the database), ``~/.local/share/opencode/storage/``:
-  ``session/<project>/*.json``, ``message/<session>/*.json``, ``part/<message>/*.json``. The folder is one input.
+  ``session/<project>/*.json``, ``message/<session>/*.json``, ``part/<message>/*.json``. The folder
+  is one input.
 - ``opencode export``: ``{info, messages: [{info, parts}]}``; also with the parts inline.
 
 A record is a row (or file, or object) of a message or a part. A message of version 2 has no part
