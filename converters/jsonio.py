@@ -25,6 +25,8 @@ from converters.jsonrepair import (
     Unreadable,
     close_cut,
     decode_text,
+    deep_value,
+    many_levels,
     recover,
     skip_space,
     too_deep,
@@ -94,14 +96,14 @@ def records(
     try:
         for number, raw in enumerate(stream, 1):
             try:
-                if untyped and len(raw) > _SHALLOW and too_deep(raw):
-                    raise ValueError
                 value = decode(raw)
             except _REFUSED:
                 if not raw.strip(SPACE):
                     continue
             else:
-                if not objects or type(value) not in _PLAIN:
+                if (not objects or type(value) not in _PLAIN) and (
+                    not untyped or len(raw) <= _SHALLOW or not _deep(value, raw)
+                ):
                     seen += 1
                     good = raw
                     yield number, value
@@ -120,15 +122,20 @@ def records(
 
 def _slowly(raw: bytes, number: int, ledger: Ledger, *, torn: bool, model: bytes) -> Iterator[Any]:
     """Give what a line holds that the reader's decoder refused: untyped, then with repairs."""
-    if len(raw) <= _SHALLOW or not too_deep(raw):
-        try:
-            value = _decode(raw)
-        except _REFUSED:
-            pass
-        else:
+    try:
+        value = _decode(raw)
+    except _REFUSED:
+        pass
+    else:
+        if not _deep(value, raw):
             yield value
             return
     yield from recover(raw, number, ledger, torn=torn, model=model)
+
+
+def _deep(value: Any, raw: bytes) -> bool:
+    """Whether a value is too deep; its brackets are counted first, which is quicker."""
+    return many_levels(raw) and deep_value(value)
 
 
 def _utf8(source: BinaryIO) -> tuple[BinaryIO, bool]:
@@ -178,7 +185,7 @@ def load(data: bytes, ledger: Ledger, *, path: str | None = None) -> list[Any]:
     except _REFUSED:
         pass
     else:
-        if _deep_value(value):
+        if deep_value(value):
             raise LimitReached(f"JSON deeper than {DEPTH} levels", path=path, position="byte 0")
         return [value]
     encoding = _encoding(data)
@@ -190,21 +197,6 @@ def load(data: bytes, ledger: Ledger, *, path: str | None = None) -> list[Any]:
 
 def _encoding(data: bytes) -> str | None:
     return next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
-
-
-def _deep_value(value: Any) -> bool:
-    """Whether a decoded value has more than :data:`DEPTH` container levels."""
-    level = [value] if type(value) in (dict, list) else []
-    for _ in range(DEPTH):
-        level = [
-            child
-            for item in level
-            for child in (item.values() if type(item) is dict else item)
-            if type(child) is dict or type(child) is list
-        ]
-        if not level:
-            return False
-    return True
 
 
 class _Document:
@@ -362,12 +354,12 @@ def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, mem
     """
     view = memoryview(data)
     size = len(view)
-    position = _first_of(view, start, size)
+    position = _first_of(view, start)
     if position >= size or view[position] != 0x5B:
         raise BadInput("not a JSON array", position=f"byte {start}")
     position += 1
     while True:
-        position = _first_of(view, position, size)
+        position = _first_of(view, position)
         if position >= size:
             yield position, None
             return
@@ -384,13 +376,13 @@ def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, mem
         position = end
 
 
-def _first_of(view: memoryview, position: int, size: int) -> int:
-    while position < size and view[position] in b" \t\r\n":
-        position += 1
-    return position
+def _first_of(view: memoryview, position: int) -> int:
+    match = _SPACES.match(view, position)
+    return match.end() if match else position
 
 
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+_SPACES: Final = re.compile(rb"[ \t\r\n]*+")
 _STRUCTURE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "Unreadable",
     "close_cut",
     "decode_text",
+    "deep_value",
+    "many_levels",
     "recover",
     "skip_space",
     "too_deep",
@@ -47,6 +49,7 @@ BOMS: Final = (
 _TRIES: Final = 256
 _WORK: Final = 64 << 20
 _ROUNDS: Final = 32
+_SHORT: Final = 1 << 20
 _FIRST: Final = 2048
 _TOKENS: Final = 1 << 20
 _SCALARS: Final = 64
@@ -61,26 +64,32 @@ _HALF_BYTES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_BLANK: Final = " \t\r\n"
+_SPACES: Final = re.compile(r"[ \t\r\n]*+")
+
+
+def many_levels(data: bytes) -> bool:
+    """Whether JSON has more than :data:`DEPTH` opening brackets, so that it may be too deep."""
+    if len(data) <= 2 * DEPTH:
+        return False
+    # Counting single bytes is slow in CPython; deleting them goes by memchr.
+    left = 2 * len(data) - DEPTH
+    return len(data.replace(b"{", b"", DEPTH + 1)) + len(data.replace(b"[", b"", DEPTH + 1)) < left
 
 
 def too_deep(data: bytes) -> bool:
     """Whether JSON nests more than :data:`DEPTH` levels; strings do not count."""
-    if len(data) <= 2 * DEPTH:
+    if not many_levels(data):
         return False
-    # Counting single bytes is slow in CPython; deleting them goes by memchr.
-    openers = 2 * len(data) - sum(len(data.replace(mark, b"", DEPTH + 1)) for mark in (b"{", b"["))
-    if openers <= DEPTH:
-        return False
-    level = 0
-    for token in itertools.islice(_BRACKET.finditer(data), _FIRST):
-        mark = token[0]
-        if mark in b"[{":
-            level += 1
-            if level > DEPTH:
-                return True
-        elif mark in b"]}":
-            level = max(level - 1, 0)
+    if len(data) > _SHORT:
+        level = 0
+        for token in itertools.islice(_BRACKET.finditer(data), _FIRST):
+            mark = token[0]
+            if mark in b"[{":
+                level += 1
+                if level > DEPTH:
+                    return True
+            elif mark in b"]}":
+                level = max(level - 1, 0)
     brackets = fewer = _NOT_BRACKETS.sub(b"", data)
     for done in range(1, _ROUNDS):
         # Each round takes away the innermost level, or two of them.
@@ -90,11 +99,26 @@ def too_deep(data: bytes) -> bool:
         if len(fewer) == len(before):
             break
     level = 0
-    for mark in brackets:
-        level = max(level + (1 if mark in b"[{" else -1), 0)
+    for bracket in brackets:
+        level = max(level + (1 if bracket in b"[{" else -1), 0)
         if level > DEPTH:
             return True
     return False
+
+
+def deep_value(value: Any) -> bool:
+    """Whether a decoded value has more than :data:`DEPTH` container levels."""
+    level = [value] if type(value) in (dict, list) else []
+    for _ in range(DEPTH):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
 
 
 def decode_text(raw: bytes, place: int | str | None, ledger: Ledger) -> str:
@@ -258,9 +282,8 @@ def _end_of(text: str, position: int) -> int:
 
 def skip_space(text: str, position: int) -> int:
     """Give the place of the next character that is no JSON whitespace."""
-    while position < len(text) and text[position] in _BLANK:
-        position += 1
-    return position
+    match = _SPACES.match(text, position)
+    return match.end() if match else position
 
 
 def recover(
