@@ -74,11 +74,11 @@ class HistoryError(DcbError):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The repository in ``folder``. ``environ`` is that of the git processes."""
+    """The repository in ``folder``. ``env`` is the environment of the git processes."""
 
     folder: Path
     program: str
-    environ: tuple[tuple[str, str], ...] | None = None
+    env: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ def _call(
         return subprocess.run(  # noqa: S603 - the program is git, the arguments are our own
             [history.program, "--no-pager", *place, *options, *args],
             cwd=history.folder,
-            env=None if history.environ is None else dict(history.environ),
+            env=None if history.env is None else dict(history.env),
             input=stdin if stdin is not None else b"",
             capture_output=True,
             timeout=_TIMEOUT,
