@@ -5,7 +5,8 @@ A setting has the name of the option that it stands for (``max-tokens``, ``polic
 over the defaults. Nothing here reads a file or the environment; the command line does.
 
 A file in a working folder comes with whatever was cloned there, so it may not say where
-texts and keys are sent to (``llm-base-url``) nor switch the sending on (``summary``).
+texts and keys are sent to (``llm-base-url``) nor switch the sending on (``summary``), and
+what a person said about sealing it can only make stricter.
 
 Source of names, defaults and bounds: program 0.2.0, settings (section 18 of its description).
 """
@@ -24,6 +25,7 @@ from converters.errors import UsageError
 __all__ = ["FILE", "Settings", "combine", "parse"]
 
 FILE: Final = "dcb.toml"
+_STRICT: Final = {"seal": True, "seal_metadata": True, "index_plaintext": False}
 _PERSONAL: Final = frozenset({"llm_base_url", "summary"})
 
 
@@ -91,11 +93,13 @@ def parse(data: bytes, path: str, *, personal: bool) -> dict[str, object]:
     return given
 
 
-def combine(*files: dict[str, object]) -> Settings:
-    """Give the settings of several files, the first one strongest."""
-    given: dict[str, object] = {}
-    for one in reversed(files):
-        given |= one
+def combine(
+    work: dict[str, object] | None = None, own: dict[str, object] | None = None
+) -> Settings:
+    """Give the settings of the working folder over those of the person."""
+    mine = own or {}
+    given = mine | (work or {})
+    given |= {name: value for name, value in _STRICT.items() if mine.get(name) is value}
     return msgspec.convert({_wire(name): value for name, value in given.items()}, Settings)
 
 

@@ -3,7 +3,8 @@
 A save is one transaction with its index rows and its commit in the history; a
 batch of saves is one. The history is written while the store is locked, so that
 processes take turns; when git fails, the save is done all the same and the store
-has a warning.
+has a warning. A process that is killed between the commit of git and that of the
+database leaves a version in the history that the store has not, never the reverse.
 
 A sealed snapshot is kept as its envelope. Its row has title, tags, ids and times in
 clear, nothing of its body: no description (which is taken from the body), and as

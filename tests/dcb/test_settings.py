@@ -36,6 +36,15 @@ def test_the_working_folder_wins_over_the_personal_file() -> None:
     assert found.llm_base_url == "http://localhost:1"
 
 
+def test_a_folder_cannot_unseal_what_a_person_seals() -> None:
+    mine = read("seal = true\nindex-plaintext = false")
+    work = read("seal = false\nindex-plaintext = true\nseal-metadata = true", personal=False)
+    found = combine(work, mine)
+    assert (found.seal, found.index_plaintext, found.seal_metadata) == (True, False, True)
+    assert combine(work).index_plaintext
+    assert not combine(work).seal
+
+
 def test_home_is_relative_to_its_file() -> None:
     assert combine(read('home = "store"')).home == "/etc/x/store"
     assert combine(read('home = "/abs"')).home == "/abs"
