@@ -70,11 +70,16 @@ def classify(message: Message, lexicon: Lexicon, cutting: Cutting) -> list[Segme
     if not trim(message.content):
         return []
     lowered = message.content.lower()
-    preferences = [rule for rule in lexicon.preferences if rule.trigger.possible(lowered)]
-    verbatim = sorted(
-        (rule for rule in lexicon.verbatim if rule.trigger.possible(lowered)),
-        key=lambda rule: -rule.weight,
-    )
+    preferences = [
+        rule._replace(trigger=trigger)
+        for rule in lexicon.preferences
+        if (trigger := rule.trigger.within(lowered))
+    ]
+    verbatim = [
+        rule._replace(trigger=trigger)
+        for rule in sorted(lexicon.verbatim, key=lambda rule: -rule.weight)
+        if (trigger := rule.trigger.within(lowered))
+    ]
     found = []
     for piece in cutting.pieces(message.content):
         if piece.is_code and not message.aside:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from converters.ir import Image, Reasoning, Text
 
 if TYPE_CHECKING:
-    from converters.ir import Block, Extra, Session, Step
+    from converters.ir import Block, Extra, Session
 
 __all__ = ["Feed", "Message", "messages_of"]
 
@@ -62,9 +62,13 @@ def messages_of(session: Session) -> Feed:
             found.append(Message(_id(turn.extra) or f"t{number}", "user", prompt, now))
         for index, step in enumerate(turn.steps, 1):
             now = step.time or now
-            last = max(last, now, *(result.time or 0 for result in step.tool_results))
-            _count(step, left)
-            text = _text(step.content, left)
+            last = max(last, now)
+            for result in step.tool_results:
+                if result.time is not None and result.time > last:
+                    last = result.time
+            left["toolCalls"] += len(step.tool_calls)
+            left["toolResults"] += len(step.tool_results)
+            text = _text(step.content, left) if step.content else ""
             if text:
                 name = _id(step.extra) or f"t{number}.{index}"
                 found.append(Message(name, "assistant", text, now))
@@ -81,11 +85,6 @@ def _text(blocks: list[Block], left: dict[str, int]) -> str:
         elif isinstance(block, Image):
             left["images"] += 1
     return texts[0] if len(texts) == 1 else "\n\n".join(texts)
-
-
-def _count(step: Step, left: dict[str, int]) -> None:
-    left["toolCalls"] += len(step.tool_calls)
-    left["toolResults"] += len(step.tool_results)
 
 
 def _id(extra: Extra | None) -> str | None:

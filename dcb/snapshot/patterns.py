@@ -44,13 +44,20 @@ class Trigger(NamedTuple):
     anchors: tuple[str, ...]
     pattern: re.Pattern[str]
 
-    def possible(self, lowered: str) -> bool:
-        """Say whether a text, given in lower case, may hold a match: a fast filter."""
-        return any(anchor in lowered for anchor in self.anchors)
+    def within(self, lowered: str) -> Trigger | None:
+        """Give the trigger for parts of a text (in lower case), ``None`` when none can match.
+
+        It keeps the anchors that the text has, so that its parts are filtered faster.
+        """
+        anchors = tuple([anchor for anchor in self.anchors if anchor in lowered])
+        return Trigger(anchors, self.pattern) if anchors else None
 
     def found(self, text: str, lowered: str) -> bool:
         """Say whether the text holds a match."""
-        return self.possible(lowered) and self.pattern.search(text) is not None
+        for anchor in self.anchors:
+            if anchor in lowered:
+                return self.pattern.search(text) is not None
+        return False
 
 
 class _Part(NamedTuple):

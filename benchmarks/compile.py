@@ -1,0 +1,99 @@
+"""What a snapshot costs: ``dcb compile`` of a 100 MB source against orjson.loads over its lines.
+
+    python benchmarks/compile.py [--mb 100] [--runs 3] [--kinds claude codex interchange] [--json]
+
+The floor reads the file and parses each line (an interchange document as one). Every figure is
+the median processor time of runs in processes of their own, with the start of the interpreter
+taken off both sides (``dcb --version``, ``python -c "import orjson"``). ``compile`` reads the last
+400 messages, as it does unless told otherwise; ``compileMost`` the last 5000. Target: at most 4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_FLOOR = """
+import sys, orjson
+data = open(sys.argv[1], "rb").read()
+if sys.argv[2] == "lines":
+    for line in data.split(b"\\n"):
+        if line:
+            orjson.loads(line)
+else:
+    orjson.loads(data)
+"""
+_DCB = [sys.executable, "-c", "from dcb.cli import main; main()"]
+_GENERATE = Path(__file__).with_name("generate.py")
+_WHOLE = ("interchange", "chatgpt")
+
+
+def timed(command: list[str], runs: int) -> float:
+    """Give the median processor seconds (user and system) of a command."""
+    times = []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(times)
+
+
+def measure(
+    kind: str, folder: Path, mb: int, runs: int, idle: tuple[float, float]
+) -> dict[str, float]:
+    """Give the ratios for one kind of source."""
+    whole = kind in _WHOLE
+    source = folder / f"{kind}.{'json' if whole else 'jsonl'}"
+    subprocess.run(
+        [sys.executable, _GENERATE, kind, str(mb), source], check=True, stdout=subprocess.DEVNULL
+    )
+    dcb, python = idle
+    mode = "document" if whole else "lines"
+    floor = timed([sys.executable, "-c", _FLOOR, str(source), mode], runs) - python
+    out = folder / "snapshot.md"
+    command = [*_DCB, "compile", str(source), "--force", "-o", str(out)]
+    compiled = timed(command, runs) - dcb
+    most = timed([*command, "--max-messages", "5000"], runs) - dcb
+    checked = timed([*_DCB, "check", str(out)], runs) - dcb
+    return {
+        "sourceMB": source.stat().st_size / 1e6,
+        "floorSeconds": floor,
+        "compile": compiled / floor,
+        "compileMost": most / floor,
+        "checkSeconds": checked,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mb", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--kinds", nargs="+", default=["claude", "codex", "interchange"])
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    idle = (
+        timed([*_DCB, "--version"], args.runs),
+        timed([sys.executable, "-c", "import orjson"], args.runs),
+    )
+    with tempfile.TemporaryDirectory() as name:
+        found = {kind: measure(kind, Path(name), args.mb, args.runs, idle) for kind in args.kinds}
+    if args.json:
+        print(json.dumps(found))
+        return
+    for kind, ratios in found.items():
+        print(
+            f"{kind}: {ratios['sourceMB']:.0f} MB; compile {ratios['compile']:.2f} x of orjson "
+            f"({ratios['floorSeconds']:.2f} s), of 5000 messages {ratios['compileMost']:.2f} x; "
+            f"check {ratios['checkSeconds']:.2f} s"
+        )
+
+
+if __name__ == "__main__":
+    main()
