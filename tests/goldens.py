@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,15 +23,16 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """One golden case: ``golden/<format>/<name>/input.*`` or a folder ``input``."""
+    """One golden case: ``golden/<format>/<name>/input.*`` or a folder ``input``.
+
+    ``source`` is what is read (for ``input.sql`` the database built from it), ``folder``
+    where the outputs stand.
+    """
 
     format: str
     name: str
     source: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.source.parent
+    folder: Path
 
 
 class Read(NamedTuple):
@@ -42,11 +46,22 @@ class Read(NamedTuple):
 
 def cases(*formats: str) -> list[Case]:
     found = []
-    for source in sorted(path for folder in GOLDENS for path in folder.glob("*/*/input*")):
-        kind = source.parent.parent.name
+    for path in sorted(path for folder in GOLDENS for path in folder.glob("*/*/input*")):
+        kind = path.parent.parent.name
         if not formats or kind in formats:
-            found.append(Case(kind, source.parent.name, source))
+            source = database(path) if path.suffix == ".sql" else path
+            found.append(Case(kind, path.parent.name, source, path.parent))
     return found
+
+
+@cache
+def database(script: Path) -> Path:
+    """Build the database of ``input.sql``: its text can be reviewed, a database cannot."""
+    target = Path(tempfile.mkdtemp(prefix="dcb-golden-")) / "input.db"
+    connection = sqlite3.connect(target)
+    connection.executescript(script.read_text(encoding="utf-8"))
+    connection.close()
+    return target
 
 
 def case_id(case: Case) -> str:

@@ -81,7 +81,9 @@ def _store(source: Input, ctx: Context) -> Iterator[Session]:
     try:
         connection.execute("BEGIN")
         sqlitedb.require(connection, "sessions", "messages")
-        order = "created_timestamp, id"
+        # Some rows hold milliseconds; they sort by what they mean.
+        ms = "created_timestamp > 100000000000"
+        order = f"CASE WHEN {ms} THEN created_timestamp / 1000.0 ELSE created_timestamp END, id"
         known = set()
         sessions = list(sqlitedb.rows(connection, "SELECT * FROM sessions ORDER BY id"))
         for row in sessions:
@@ -242,7 +244,7 @@ class _Walk:
             result.time = time
             self._turns.result(result, place)
         if role == "user":
-            fate = self._user(found.blocks, time, extra)
+            fate = self._user(found.blocks, time, extra, place)
         elif found.blocks:
             self._turns.step(found.blocks, time=time, extra=extra)
             fate = None
@@ -258,7 +260,9 @@ class _Walk:
         self._turns.compaction("\n".join(texts), provider="goose", time=time, place=place)
         return None
 
-    def _user(self, blocks: list[Block], time: int | None, extra: Extra | None) -> str | None:
+    def _user(
+        self, blocks: list[Block], time: int | None, extra: Extra | None, place: str | int
+    ) -> str | None:
         kept: list[Block] = [
             block
             for block in blocks
@@ -267,7 +271,7 @@ class _Walk:
         if not kept:
             return "injection-skipped" if blocks else "empty-message"
         if len(kept) < len(blocks):
-            self._ctx.ledger.note("injection-skipped", n=len(blocks) - len(kept))
+            self._ctx.ledger.note("injection-skipped", place, len(blocks) - len(kept))
         self._turns.prompt(kept, time=time, extra=extra)
         return None
 
