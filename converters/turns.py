@@ -29,7 +29,7 @@ from converters.ir import (
 from converters.text import normalize_title
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from converters.ledger import Ledger, Place
 
@@ -85,6 +85,18 @@ class TurnBuilder:
         text, kept = project(blocks)
         turn = Turn(text, kept, [], time, extra=extra)
         return self._open(turn)
+
+    def plain_prompt(self, text: str) -> None:
+        """Open a turn with a prompt that is one text: the short way for hot paths."""
+        self._open(Turn(text, None, [], None))
+
+    def plain_step(self, text: str) -> None:
+        """Open a step that is one text: the short way for hot paths."""
+        turn = self._turn
+        if turn is None or self._pending is not None:
+            turn = self._open(Turn("", None, [], None))
+        self._step = Step([Text(text)], [], [])
+        turn.steps.append(self._step)
 
     def _open(self, turn: Turn) -> Turn:
         if self._pending is not None:
@@ -269,8 +281,13 @@ class TurnBuilder:
         if self._turn is not None:
             self._turn.aborted = True
 
-    def finish(self, *, drop_retries: bool = False) -> list[Turn]:
-        """Pair what is left, count what stays unpaired, and give the turns."""
+    def finish(
+        self, *, drop_retries: bool = False, places: Mapping[str, Place] | None = None
+    ) -> list[Turn]:
+        """Pair what is left, count what stays unpaired, and give the turns.
+
+        ``places`` says where calls stand, for the report of those without a result.
+        """
         self._flush()
         for call_id, (result, place) in self._waiting.items():
             step = self._calls.get(call_id)
@@ -283,6 +300,10 @@ class TurnBuilder:
         if drop_retries:
             self._drop_retries()
         missing = len(self._calls.keys() - self._results)
+        for call_id, place in (places or {}).items():
+            if missing and call_id in self._calls and call_id not in self._results:
+                self._ledger.note("tool-result-missing", place)
+                missing -= 1
         if missing:
             self._ledger.note("tool-result-missing", None, missing)
         for turn in self.turns:

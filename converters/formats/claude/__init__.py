@@ -52,10 +52,10 @@ def probe(head: Head) -> Match | None:
     score, reason = 0, ""
     for record in head.records:
         kind = record.get("type")
-        if kind in _OTHER_TOOLS:
-            return None
         if not isinstance(kind, str):
             continue
+        if kind in _OTHER_TOOLS:
+            return None
         if kind in ("user", "assistant"):
             found, why = _message(record)
         elif kind in _OWN and (

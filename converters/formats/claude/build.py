@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from converters.formats.claude.log import Entry, Log, Said
     from converters.formats.claude.records import Message, RawUsage, Record
     from converters.ir import Block
-    from converters.ledger import Ledger
+    from converters.ledger import Ledger, Place
 
 __all__ = ["PROVIDER", "Assembler", "time_of"]
 
@@ -52,6 +52,7 @@ class Assembler:
         self._builder = TurnBuilder(ledger)
         self._steps: dict[str, Step] = {}
         self._twice: list[_Twice] = []
+        self._places: dict[str, Place] = {}
         self._boundary: int | None = None
         self._old: Entry | None = None
         self._anchors: set[str] | None = set() if once else None
@@ -96,7 +97,7 @@ class Assembler:
         """Give the turns."""
         self._old = None
         self._compact()
-        turns = self._builder.finish(drop_retries=True)
+        turns = self._builder.finish(drop_retries=True, places=self._places)
         if self._twice:
             _settle(turns, self._twice, self._ledger)
         return turns
@@ -178,6 +179,7 @@ class Assembler:
                 continue
             first = self._builder.step_of(block.id)
             if first is None:
+                self._places[block.id] = place
                 self._builder.block(block, step)
             else:
                 answered = any(r.tool_call_id == block.id for r in first.tool_results)
@@ -260,8 +262,10 @@ def _more(
     if kept:
         step.extra = step.extra or {}
         native = step.extra.setdefault("native", {})
+        # Where a block stands counts all blocks of the message, also those kept here.
+        shift = len(content) + sum(len(values) for values in native.values())
         for name, values in kept.items():
-            moved = [{**value, "at": value["at"] + len(content)} for value in values]
+            moved = [{**value, "at": value["at"] + shift} for value in values]
             native.setdefault(name, []).extend(moved)
     if not blocks or not content:
         return blocks

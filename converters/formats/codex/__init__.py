@@ -47,7 +47,7 @@ def probe(head: Head) -> Match | None:
     score, reason = 0, ""
     bare = False
     for record in head.records:
-        kind, payload = record.get("type"), record.get("payload")
+        kind, payload = str(record.get("type")), record.get("payload")
         if kind == "session_meta" and isinstance(payload, dict):
             return Match(95, "session_meta line")
         if kind in _ENVELOPES and isinstance(payload, dict):

@@ -11,7 +11,7 @@ import msgspec
 from converters import jsonio
 from converters.errors import BadInput
 from converters.formats.codex.external import restore
-from converters.formats.codex.records import DECODE, Line, Payload, payload_of, time_ms
+from converters.formats.codex.records import DECODE, KNOWN, Line, Payload, payload_of, time_ms
 from converters.formats.codex.walk import PROVIDER, Again, Mirrors, Walk
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
@@ -42,6 +42,7 @@ _SAID: Final = {
     "agent_reasoning": "reasoning",
     "agent_reasoning_raw_content": "reasoning",
 }
+_QUIET_EVENTS: Final = ("exec_command_", "patch_apply_", "mcp_", "task_", "turn_", "session_")
 _QUIET_LINES: Final = frozenset({"world_state", "state"})
 
 
@@ -120,7 +121,7 @@ class _Rollout:
 
     def unknown(self, value: dict[str, Any], kind: Any, place: Any) -> None:
         """Keep a record of unknown type aside."""
-        if kind in _QUIET_LINES:
+        if isinstance(kind, str) and kind in _QUIET_LINES:
             self.ledger.skipped("record-skipped", place, kind=kind)
             return
         name = kind[:80] if isinstance(kind, str) else "no type" if kind is None else "bad type"
@@ -154,7 +155,8 @@ class _Rollout:
 
     def item(self, item: Payload, place: Any, time: int | None) -> None:
         """Take a response item."""
-        kind, walk = item.kind, self.walk
+        kind: str = item.kind
+        walk = self.walk
         if kind == "message" or (not kind and item.role):
             restore(item, walk, place, time)
         elif kind == "reasoning":
@@ -166,13 +168,21 @@ class _Rollout:
         elif kind in _QUIET_ITEMS:
             self.ledger.skipped("record-skipped", place, kind=f"response_item/{kind}")
         else:
-            raw = item.raw if item.raw is not None else msgspec.to_builtins(item)
-            self.ledger.aside("unknown-record", place, kind=f"response_item/{kind or 'no type'}")
-            walk.aside.append({"type": "response_item", "payload": raw})
+            self.odd_payload("response_item", item, place)
+
+    def odd_payload(self, envelope: str, item: Payload, place: Any) -> None:
+        """Keep an item or event of unknown kind aside."""
+        name = f"{envelope}/{item.kind or 'no type'}"[:80]
+        if item.raw is None:
+            self.ledger.skipped("record-skipped", place, kind=name)
+            return
+        self.ledger.aside("unknown-record", place, kind=name)
+        self.walk.aside.append({"type": envelope, "payload": item.raw})
 
     def event(self, item: Payload, place: Any, time: int | None) -> None:
         """Take an event: nearly all of them mirror items."""
-        kind, walk = item.kind, self.walk
+        kind: str = item.kind
+        walk = self.walk
         if kind in _SAID:
             text = item.text if _SAID[kind] == "reasoning" else item.message
             walk.said(_SAID[kind], text, item, place, time)
@@ -189,8 +199,10 @@ class _Rollout:
             self.title = (place, item.thread_name)
         elif kind == "tool_call" and item.name:
             walk.call(item, place, time)
-        else:
+        elif kind in KNOWN or kind.startswith(_QUIET_EVENTS):
             self.ledger.skipped("record-skipped", place, kind=f"event_msg/{kind or 'no type'}"[:80])
+        else:
+            self.odd_payload("event_msg", item, place)
 
 
 def read(source: Input, ctx: Context) -> Iterator[Session]:

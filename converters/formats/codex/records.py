@@ -7,13 +7,23 @@ same :class:`Payload` of an object, member by member.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from converters.text import number_ms
 
-__all__ = ["DECODE", "Line", "Part", "Payload", "TokenInfo", "Tokens", "payload_of", "time_ms"]
+__all__ = [
+    "DECODE",
+    "KNOWN",
+    "Line",
+    "Part",
+    "Payload",
+    "TokenInfo",
+    "Tokens",
+    "payload_of",
+    "time_ms",
+]
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
 
@@ -58,10 +68,67 @@ class FunctionCall(_Wire):
     arguments: str = "{}"
 
 
-class Payload(_Wire):
-    """A response item, an event or a turn context: one type for all, most members absent."""
+_Kind: TypeAlias = Literal[
+    # items
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "local_shell_call_output",
+    "web_search_call",
+    "ghost_snapshot",
+    "compaction",
+    "compaction_summary",
+    # events that say something
+    "user_message",
+    "agent_message",
+    "agent_reasoning",
+    "agent_reasoning_raw_content",
+    "token_count",
+    "turn_aborted",
+    "thread_rolled_back",
+    "thread_name_updated",
+    # events about the run
+    "agent_reasoning_section_break",
+    "background_event",
+    "context_compacted",
+    "entered_review_mode",
+    "error",
+    "exec_command_begin",
+    "exec_command_end",
+    "exec_command_output_delta",
+    "exited_review_mode",
+    "item_completed",
+    "item_started",
+    "mcp_tool_call_begin",
+    "mcp_tool_call_end",
+    "patch_apply_begin",
+    "patch_apply_end",
+    "plan_update",
+    "stream_error",
+    "task_complete",
+    "task_started",
+    "turn_diff",
+    "view_image_tool_call",
+    "warning",
+    "web_search_begin",
+    "web_search_end",
+    # a turn context
+    "",
+]
+KNOWN: Final = frozenset(get_args(_Kind))
 
-    kind: str = msgspec.field(default="", name="type")
+
+class Payload(_Wire):
+    """A response item, an event or a turn context: one type for all, most members absent.
+
+    An unknown kind is refused, so that its object can be kept whole (``raw``).
+    """
+
+    kind: _Kind = msgspec.field(default="", name="type")
     role: str | None = None
     content: str | list[Part] | None = None
     summary: list[Part] | str | None = None
@@ -123,7 +190,7 @@ def payload_of(raw: dict[str, Any]) -> Payload:
     an unknown kind can be kept whole. Results given as objects become text or parts.
     """
     kind = raw.get("type")
-    payload = Payload(kind if isinstance(kind, str) else "", raw=raw)
+    payload = Payload(kind if isinstance(kind, str) else "", raw=raw)  # type: ignore[arg-type]
     for name in _TEXTS:
         value = raw.get(name)
         if isinstance(value, str):

@@ -16,7 +16,7 @@ from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
     from converters.ir import Block, Step, Turn
-    from converters.ledger import Ledger
+    from converters.ledger import Ledger, Place
 
 __all__ = ["PROVIDER", "Again", "Mirrors", "Walk", "enveloped"]
 
@@ -99,6 +99,7 @@ class Walk:
         self._whole = whole
         self._held: list[Block] = []
         self._sealed: list[dict[str, Any]] = []
+        self._places: dict[str, Place] = {}
         self._external: deque[str] = deque()
         self._answered = False
         self._total: Tokens | None = None
@@ -106,7 +107,7 @@ class Walk:
     def finish(self) -> list[Turn]:
         """Give the turns."""
         self._release()
-        return self.builder.finish(drop_retries=True)
+        return self.builder.finish(drop_retries=True, places=self._places)
 
     def mapped(self) -> None:
         """Count a record whose content is in the turns; :attr:`total` goes to the ledger later."""
@@ -139,6 +140,7 @@ class Walk:
 
     def _user(self, item: Payload, place: int, time: int | None) -> None:
         blocks: list[Block] = []
+        texts: list[str] = []
         injected = aborted = False
         for part in _as_parts(item.content):
             if part.kind in _TEXT_PARTS and part.text is not None:
@@ -147,12 +149,12 @@ class Walk:
                 aborted |= human.aborted
                 if human.text:
                     blocks.append(Text(human.text))
+                    texts.append(human.text)
             else:
                 self._other_part(part, blocks, place)
         if aborted:
             self.builder.abort()
-        text = "\n".join(block.text for block in blocks if isinstance(block, Text))
-        self.mirrors.item("user", text)
+        self.mirrors.item("user", "\n".join(texts))
         if blocks:
             if injected:
                 self.ledger.note("injection-skipped", place)
@@ -277,6 +279,7 @@ class Walk:
         else:
             self._release()
         extra = {"native": native} if native else None
+        self._places[identity] = place
         self.builder.block(ToolCallBlock(identity, name, arguments, extra), step, place)
         self.mapped()
 
@@ -290,7 +293,7 @@ class Walk:
                 text = str(item.action, "utf-8")
             else:
                 text = item.action_text or "{}"
-            native = {"type": kind}
+            native: dict[str, Any] = {"type": kind}
             if item.status:
                 native["status"] = item.status
             return text, native

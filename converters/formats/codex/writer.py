@@ -307,11 +307,16 @@ class _Writer:
             elif isinstance(block, ToolCallBlock):
                 account.members(block.extra)
                 call = left.pop(block.id, None)
+                if texts and not said:
+                    # The tool opens a new step at each message, so the message comes first.
+                    said = True
+                    account.note("text-changed", "text after a call")
+                    self._message(step, texts)
                 if call is not None:
                     called = True
                     self._call(call)
             elif block is not None:
-                if called:
+                if called and said:
                     account.note("text-changed", "text after a call")
                 if not said:
                     said = True

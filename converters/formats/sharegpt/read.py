@@ -64,8 +64,8 @@ def probe(head: Head) -> Match | None:
         if isinstance(value, list):
             if any(_is_message(item) for item in value[:20]):
                 return Match(85, "lists of from and value")
-        elif value.get(_column(value) or ""):
-            return Match(92, f"{_column(value)} of from and value")
+        elif (name := _column(value)) is not None and value.get(name):
+            return Match(92, f"{name} of from and value")
         elif _is_message(value) and str(value["from"]).strip().lower() in ROLES:
             return Match(80, "messages of from and value")
     return None
