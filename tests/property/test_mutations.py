@@ -83,7 +83,7 @@ def around(source: Path) -> tuple[bytes, str, dict[str, bytes]]:
 
 def overwrite(data: bytes, dice: random.Random) -> bytes:
     """Damage 16 bytes of a database in place, as a bad sector does."""
-    at = 512 * dice.randrange(len(data) // 512)
+    at = 512 * dice.randrange(max(1, len(data) // 512))
     return data[:at] + dice.randbytes(16) + data[at + 16 :]
 
 
