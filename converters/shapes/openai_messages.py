@@ -65,7 +65,8 @@ class Conversation:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
         self._messages, self._ids = messages, None
         builder = self.builder
-        prompt, step, result = builder.prompt, builder.step, builder.result
+        prompt, answer = builder.plain_prompt, builder.plain_step
+        step, result = builder.step, builder.result
         take = self.pairing.take
         plain = 0
         for index, message in enumerate(messages):
@@ -74,12 +75,12 @@ class Conversation:
                 role, text, size = message.get("role"), message.get("content"), len(message)
                 if role == "user":
                     if size == 2 and type(text) is str and text:
-                        prompt([Text(text)])
+                        prompt(text)
                         plain += 1
                         continue
                 elif role == "assistant":
                     if size == 2 and type(text) is str and text:
-                        step([Text(text)])
+                        answer(text)
                         plain += 1
                         continue
                     if size == 3 and (found := self._plain_calls(message)) is not None:

@@ -23,7 +23,14 @@ __all__ = ["ID", "probe", "read"]
 ID: Final = "openai-responses"
 _PARTS: Final = ("input_text", "output_text", "input_image", "input_file")
 _ITEMS: Final = frozenset(
-    {"message", "function_call", "function_call_output", "reasoning", "item_reference"}
+    {
+        "message",
+        "function_call",
+        "function_call_output",
+        "reasoning",
+        "item_reference",
+        "compaction",
+    }
 )
 _KNOWN: Final = frozenset({"type", "role", "content", "id"})
 _REQUEST: Final = frozenset({"input", "instructions", "model"})
