@@ -6,10 +6,10 @@ CI servers read.
 
 from __future__ import annotations
 
+import html
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
-from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,11 +126,11 @@ def junit(results: Sequence[Result]) -> str:
 
 
 def _junit_case(result: Result) -> list[str]:
-    name = quoteattr(_xml(result.path))
-    lines = [f"  <testcase classname={quoteattr(result.kind)} name={name}>"]
+    name = _attribute(result.path)
+    lines = [f"  <testcase classname={_attribute(result.kind)} name={name}>"]
     told = {
         severity: "\n".join(
-            escape(_xml(text(Finding(result.path, problem))))
+            html.escape(_xml(text(Finding(result.path, problem))), quote=False)
             for problem in result.problems
             if problem.severity == severity
         )
@@ -138,11 +138,15 @@ def _junit_case(result: Result) -> list[str]:
     }
     if told["error"]:
         first = next(p for p in result.problems if p.severity == "error")
-        what = f"message={quoteattr(_xml(_message(first)))} type={quoteattr(first.code)}"
+        what = f"message={_attribute(_message(first))} type={_attribute(first.code)}"
         lines.append(f"    <failure {what}>{told['error']}</failure>")
     if told["warning"]:
         lines.append(f"    <system-out>{told['warning']}</system-out>")
     return [*lines, "  </testcase>"]
+
+
+def _attribute(value: str) -> str:
+    return f'"{html.escape(_xml(value))}"'
 
 
 def _xml(value: str) -> str:

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from converters import detection
 from converters.errors import DcbError, OutputError, UsageError
 from converters.opening import Skipped
-from converters.reading import Unit
 from dcb import files
 from dcb.checking import MOST_TOKENS, Problem, check_json, check_snapshot, kind_of
 from dcb.checking import output as write
-from dcb.checking.secrets import Labels, in_lines, in_sessions
 from dcb.cli import _run
 from dcb.cli._inputs import JsonOption, open_named
 from dcb.snapshot.document import decode, reseal
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.types import Input
+    from dcb.checking.secrets import Labels
     from dcb.snapshot.profile import Profile
 
 app = typer.Typer()
@@ -73,7 +71,7 @@ def check(
         raise UsageError(f"no format {form!r}", hint=f"formats are {', '.join(write.FORMATS)}")
     run = _Check(profile_of(profile), max_tokens, ignore_others=ignore_others, secrets=secrets)
     results = []
-    for found in open_named(paths, is_unit=_is_database_folder if secrets else _no_unit):
+    for found in open_named(paths):
         if isinstance(found, Skipped):
             continue
         if isinstance(found, DcbError):
@@ -97,7 +95,7 @@ class _Check:
         self._profile = profile
         self._max_tokens = max_tokens
         self._ignore_others = ignore_others
-        self._labels = Labels() if secrets else None
+        self._labels = _labels() if secrets else None
 
     def result(self, source: Input) -> write.Result | None:
         """Check one input; ``None`` when it is none of ours and may be passed over."""
@@ -130,19 +128,20 @@ def _root(source: Input) -> object:
     return values[0] if values else None
 
 
-def _no_unit(_: object) -> bool:
-    return False
+def _labels() -> Labels:
+    from dcb.checking.secrets import Labels
 
-
-def _is_database_folder(head: object) -> bool:
-    del head
-    return False
+    return Labels()
 
 
 def _secrets(source: Input, labels: Labels) -> Iterator[Problem]:
+    """Search text line by line, a database by what its reader gives."""
+    from converters import detection
+    from converters.reading import Unit
+    from dcb.checking.secrets import in_lines, in_sessions
+
     if source.head.is_sqlite:
-        unit = Unit(source, detection.pick(source.head).format)
-        return in_sessions(unit, labels)
+        return in_sessions(Unit(source, detection.pick(source.head).format), labels)
     return in_lines(source, labels)
 
 
