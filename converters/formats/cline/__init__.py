@@ -34,7 +34,7 @@ __all__ = ["FORMAT"]
 
 _HISTORY: Final = "api_conversation_history.json"
 _PANEL: Final = ("ui_messages.json", "claude_messages.json")
-_MARKS: Final = ("<environment_details>", "<task>")
+_MARKS: Final = ('"<environment_details>', '"<task>', "</task>\\n<environment_details>")
 
 
 def probe(head: Head) -> Match | None:
@@ -49,12 +49,13 @@ def probe(head: Head) -> Match | None:
         return Match(90, "messages of type say or ask with ts")
     if first.get("role") in ("user", "assistant") and "content" in first:
         if any("modelInfo" in record for record in head.records):
-            return Match(88, "messages with modelInfo")
+            return Match(94, "messages with modelInfo")
         if any(mark in head.text for mark in _MARKS):
-            return Match(86, "messages with <task> or <environment_details>")
+            return Match(94, "messages with <task> or <environment_details>")
     named = head.name.replace("!", "/").rpartition("/")[2] in (_HISTORY, *_PANEL)
     if named and ("role" in first or ("type" in first and "text" in first)):
-        return Match(84, "a file name of Cline with messages in it")
+        # The messages alone are Anthropic's; only the name tells that they are a task's.
+        return Match(93, "a file name of Cline with messages in it")
     return None
 
 

@@ -295,7 +295,7 @@ class _Walk:
         if not turns:
             self._ctx.ledger.note("empty-session", place)
             return None
-        created = parse_time(data.get("createdAt"), self._ctx.options.tz)
+        created = self._time(data, place)
         config = data.get("modelConfig")
         model = config.get("modelName") if isinstance(config, dict) else None
         name = data.get("name")
@@ -314,7 +314,7 @@ class _Walk:
         if isinstance(mode, str) and mode:
             extra["native"] = {"unifiedMode": mode}
         return Session(
-            meta=Meta(identity, created.ms if created is not None else None, self._cwd, identity),
+            meta=Meta(identity, created, self._cwd, identity),
             title=name if isinstance(name, str) and name else None,
             provider="cursor",
             model=model if isinstance(model, str) and model else None,

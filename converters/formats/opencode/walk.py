@@ -296,7 +296,7 @@ class Walk:
             ),
             title=title,
             provider="opencode",
-            model=_session_model(info),
+            model=_session_model(info) or step_model,
             turns=turns,
             extra=extra or None,
         )  # fmt: skip

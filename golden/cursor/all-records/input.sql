@@ -1,0 +1,11 @@
+CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+INSERT INTO cursorDiskKV VALUES ('composerData:c-all', '{"composerId": "c-all", "createdAt": 1767225600000, "lastUpdatedAt": 1767225660000, "fullConversationHeadersOnly": [{"bubbleId": "b1", "type": 1}, {"bubbleId": "b2", "type": 2}, {"bubbleId": "b3", "type": 3}, {"bubbleId": "b4", "type": 2}, {"bubbleId": "gone", "type": 2}], "name": "All kinds"}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-all:b1', '{"bubbleId": "b1", "type": "human", "rawText": "<attached_files>a</attached_files><user_query>Go</user_query>", "images": [{"uuid": "x"}], "timestamp": 1767225600000}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-all:b2', '{"bubbleId": "b2", "type": "ai", "text": "Gone", "toolFormerData": {"tool": 7, "status": "loading"}}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-all:b3', '{"bubbleId": "b3", "type": 9, "text": "beep"}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-all:b4', '{"bubbleId": "b4", "type": 2, "text": "", "tokenCount": {"inputTokens": 0, "outputTokens": 0}}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-all:edited', '{"bubbleId": "edited", "type": 1, "text": "an edited prompt"}');
+INSERT INTO cursorDiskKV VALUES ('composerData:c-empty', '{"composerId": "c-empty", "fullConversationHeadersOnly": []}');
+INSERT INTO cursorDiskKV VALUES ('messageRequestContext:c-all:b1', '{"x": 1}');
+INSERT INTO cursorDiskKV VALUES ('composerData:c-old', '{"composerId": "c-old", "createdAt": 1735689600000, "conversation": [{"type": 1, "text": "inline question"}, {"type": 2, "text": "inline answer"}]}');

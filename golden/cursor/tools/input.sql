@@ -1,0 +1,7 @@
+CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+INSERT INTO cursorDiskKV VALUES ('composerData:c-tools', '{"composerId": "c-tools", "createdAt": 1767225600000, "lastUpdatedAt": 1767225660000, "fullConversationHeadersOnly": [{"bubbleId": "b1", "type": 1}, {"bubbleId": "b2", "type": 2}, {"bubbleId": "b3", "type": 2}, {"bubbleId": "b4", "type": 2}], "name": ""}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-tools:b1', '{"bubbleId": "b1", "type": 1, "text": "Read the file", "createdAt": "2026-01-01T00:00:00Z", "workspaceUris": ["file:///home/user/demo%20two"]}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-tools:b2', '{"bubbleId": "b2", "type": 2, "text": "", "thinking": {"text": "read it", "signature": "sig"}, "createdAt": "2026-01-01T00:00:01Z"}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-tools:b3', '{"bubbleId": "b3", "type": 2, "text": "Reading.", "toolFormerData": {"name": "read_file", "tool": 5, "toolCallId": "t1", "status": "completed", "rawArgs": "{\"path\":\"a.txt\"}", "result": "{\"contents\":\"hello\"}"}, "createdAt": "2026-01-01T00:00:02Z"}');
+INSERT INTO cursorDiskKV VALUES ('bubbleId:c-tools:b4', '{"bubbleId": "b4", "type": 2, "text": "It fails.", "toolFormerData": {"name": "run_terminal_cmd", "toolCallId": "t2", "status": "error", "params": {"command": "false"}, "result": {"exit": 1}}, "createdAt": "2026-01-01T00:00:03Z"}');

@@ -1,0 +1,8 @@
+CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL, message_count INTEGER NOT NULL DEFAULT 0, prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0.0, updated_at INTEGER NOT NULL, created_at INTEGER NOT NULL, summary_message_id TEXT);
+CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL, parts TEXT NOT NULL DEFAULT '[]', model TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, finished_at INTEGER);
+INSERT INTO sessions VALUES ('s3', NULL, 'Title s3', 0, 10, 5, 0.5, 1767225660000, 1767225600000, NULL);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m1', 's3', 'user', '[{"type": "text", "data": {"text": "Still here"}}, 7, {"type": "text", "data": {}}]', 'demo-model', 1767225601000, 0);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m2', 's3', 'assistant', '{oops', 'demo-model', 1767225602000, 0);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m3', 's3', 'robot', '[{"type": "text", "data": {"text": "beep"}}]', 'demo-model', 1767225603000, 0);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m4', 's3', 'assistant', '[{"type": "text", "data": {"text": "and here"}}, {"type": "tool_call", "data": {"id": "x"}}]', 'demo-model', 1767225604000, 0);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m5', 'gone', 'user', '[{"type": "text", "data": {"text": "of no session"}}]', 'demo-model', 1767225605000, 0);

@@ -1,0 +1,5 @@
+CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL, message_count INTEGER NOT NULL DEFAULT 0, prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0.0, updated_at INTEGER NOT NULL, created_at INTEGER NOT NULL, summary_message_id TEXT);
+CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL, parts TEXT NOT NULL DEFAULT '[]', model TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, finished_at INTEGER);
+INSERT INTO sessions VALUES ('s1', NULL, 'Title s1', 0, 10, 5, 0.5, 1767225660000, 1767225600000, NULL);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m1', 's1', 'user', '[{"type": "text", "data": {"text": "How many lines?"}}]', 'demo-model', 1767225601000, 0);
+INSERT INTO messages (id, session_id, role, parts, model, created_at, updated_at) VALUES ('m2', 's1', 'assistant', '[{"type": "text", "data": {"text": "42"}}, {"type": "finish", "data": {"reason": "end_turn"}}]', 'demo-model', 1767225602000, 0);

@@ -1,0 +1,10 @@
+CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER, revert TEXT, model TEXT);
+CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+INSERT INTO session (id, project_id, parent_id, directory, title, time_created, time_updated, revert) VALUES ('ses_1', 'p', NULL, '/home/user/demo', 'Count the lines', 1767225600000, 1767225660000, NULL);
+INSERT INTO message VALUES ('msg_1', 'ses_1', 1767225601000, '{"role": "user", "time": {"created": 1767225601000}}');
+INSERT INTO part VALUES ('prt_msg_1_0', 'msg_1', 'ses_1', 1767225601000, '{"type": "text", "text": "How many lines?"}');
+INSERT INTO message VALUES ('msg_2', 'ses_1', 1767225602000, '{"role": "assistant", "modelID": "demo-model", "providerID": "demo", "path": {"cwd": "/home/user/demo", "root": "/"}, "cost": 0, "tokens": {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 3, "write": 1}}, "time": {"created": 1767225602000}}');
+INSERT INTO part VALUES ('prt_msg_2_0', 'msg_2', 'ses_1', 1767225602000, '{"type": "step-start"}');
+INSERT INTO part VALUES ('prt_msg_2_1', 'msg_2', 'ses_1', 1767225602001, '{"type": "text", "text": "42"}');
+INSERT INTO part VALUES ('prt_msg_2_2', 'msg_2', 'ses_1', 1767225602002, '{"type": "step-finish", "reason": "stop", "cost": 0, "tokens": {}}');

@@ -1,0 +1,14 @@
+CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER, revert TEXT, model TEXT);
+CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+INSERT INTO session (id, project_id, parent_id, directory, title, time_created, time_updated, revert) VALUES ('ses_4', 'p', NULL, '/home/user/demo', 'Parent', 1767225600000, 1767225660000, NULL);
+INSERT INTO session (id, project_id, parent_id, directory, title, time_created, time_updated, revert) VALUES ('ses_5', 'p', 'ses_4', '/home/user/demo', 'Child', 1767225600000, 1767225660000, NULL);
+INSERT INTO session (id, project_id, parent_id, directory, title, time_created, time_updated, revert) VALUES ('ses_6', 'p', NULL, '/home/user/demo', 'Nothing', 1767225600000, 1767225660000, NULL);
+INSERT INTO message VALUES ('msg_1', 'ses_4', 1767225601000, '{"role": "user", "time": {"created": 1767225601000}}');
+INSERT INTO part VALUES ('prt_msg_1_0', 'msg_1', 'ses_4', 1767225601000, '{"type": "text", "text": "Ask"}');
+INSERT INTO message VALUES ('msg_2', 'ses_4', 1767225602000, '{"role": "assistant", "modelID": "demo-model", "providerID": "demo", "path": {"cwd": "/home/user/demo", "root": "/"}, "cost": 0, "tokens": {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 3, "write": 1}}, "time": {"created": 1767225602000}}');
+INSERT INTO part VALUES ('prt_msg_2_0', 'msg_2', 'ses_4', 1767225602000, '{"type": "text", "text": "It says 7."}');
+INSERT INTO message VALUES ('msg_3', 'ses_5', 1767225603000, '{"role": "user", "time": {"created": 1767225601000}}');
+INSERT INTO part VALUES ('prt_msg_3_0', 'msg_3', 'ses_5', 1767225603000, '{"type": "text", "text": "3 + 4?"}');
+INSERT INTO message VALUES ('msg_4', 'ses_5', 1767225604000, '{"role": "assistant", "modelID": "demo-model", "providerID": "demo", "path": {"cwd": "/home/user/demo", "root": "/"}, "cost": 0, "tokens": {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 3, "write": 1}}, "time": {"created": 1767225602000}}');
+INSERT INTO part VALUES ('prt_msg_4_0', 'msg_4', 'ses_5', 1767225604000, '{"type": "text", "text": "7"}');

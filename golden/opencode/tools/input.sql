@@ -1,0 +1,16 @@
+CREATE TABLE session (id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, slug TEXT, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER, revert TEXT, model TEXT);
+CREATE TABLE message (id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, data TEXT);
+CREATE TABLE part (id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+INSERT INTO session (id, project_id, parent_id, directory, title, time_created, time_updated, revert) VALUES ('ses_2', 'p', NULL, '/home/user/demo', 'New session - 2026-01-01T00:00:00Z', 1767225600000, 1767225660000, NULL);
+INSERT INTO message VALUES ('msg_1', 'ses_2', 1767225601000, '{"role": "user", "time": {"created": 1767225601000}}');
+INSERT INTO part VALUES ('prt_msg_1_0', 'msg_1', 'ses_2', 1767225601000, '{"type": "text", "text": "Look"}');
+INSERT INTO part VALUES ('prt_msg_1_1', 'msg_1', 'ses_2', 1767225601001, '{"type": "file", "mime": "image/png", "filename": "s.png", "url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="}');
+INSERT INTO part VALUES ('prt_msg_1_2', 'msg_1', 'ses_2', 1767225601002, '{"type": "file", "mime": "text/plain", "filename": "n.txt", "url": "file:///home/user/n.txt"}');
+INSERT INTO part VALUES ('prt_msg_1_3', 'msg_1', 'ses_2', 1767225601003, '{"type": "text", "text": "injected", "synthetic": true}');
+INSERT INTO message VALUES ('msg_2', 'ses_2', 1767225602000, '{"role": "assistant", "modelID": "demo-model", "providerID": "demo", "path": {"cwd": "/home/user/demo", "root": "/"}, "cost": 0, "tokens": {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 3, "write": 1}}, "time": {"created": 1767225602000}}');
+INSERT INTO part VALUES ('prt_msg_2_0', 'msg_2', 'ses_2', 1767225602000, '{"type": "reasoning", "text": "two calls"}');
+INSERT INTO part VALUES ('prt_msg_2_1', 'msg_2', 'ses_2', 1767225602001, '{"type": "tool", "callID": "c1", "tool": "bash", "state": {"status": "completed", "input": {"command": "ls"}, "output": "a.txt", "time": {"start": 1767225602000, "end": 1767225603000}}}');
+INSERT INTO part VALUES ('prt_msg_2_2', 'msg_2', 'ses_2', 1767225602002, '{"type": "tool", "callID": "c2", "tool": "read", "state": {"status": "error", "input": {"path": "b"}, "error": "no such file"}}');
+INSERT INTO part VALUES ('prt_msg_2_3', 'msg_2', 'ses_2', 1767225602003, '{"type": "tool", "callID": "c3", "tool": "wait", "state": {"status": "pending", "input": {}}}');
+INSERT INTO message VALUES ('msg_3', 'ses_2', 1767225603000, '{"role": "assistant", "modelID": "demo-model", "providerID": "demo", "path": {"cwd": "/home/user/demo", "root": "/"}, "cost": 0, "tokens": {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 3, "write": 1}}, "time": {"created": 1767225602000}}');
+INSERT INTO part VALUES ('prt_msg_3_0', 'msg_3', 'ses_2', 1767225603000, '{"type": "text", "text": "One file."}');

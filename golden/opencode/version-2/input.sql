@@ -1,0 +1,17 @@
+CREATE TABLE session (id TEXT PRIMARY KEY);
+CREATE TABLE message (id TEXT PRIMARY KEY);
+CREATE TABLE part (id TEXT PRIMARY KEY);
+CREATE TABLE session_v2 (id TEXT PRIMARY KEY, directory TEXT, title TEXT, model TEXT, parent_id TEXT, time_created INTEGER, time_updated INTEGER);
+CREATE TABLE session_message (id TEXT PRIMARY KEY, session_id TEXT, type TEXT, seq INTEGER, time_created INTEGER, data TEXT);
+INSERT INTO session_v2 VALUES ('ses_a', '/home/user/demo', 'V2', '{"id":"demo-model"}', NULL, 1767225600000, 1767225660000);
+INSERT INTO session_message VALUES ('msg_0', 'ses_a', 'user', 0, 1767225600000, '{"text": "Look", "files": [{"data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "mime": "image/png", "name": "s.png"}]}');
+INSERT INTO session_message VALUES ('msg_1', 'ses_a', 'assistant', 1, 1767225601000, '{"model": {"id": "demo-model"}, "content": [{"type": "reasoning", "text": "think"}, {"type": "text", "text": "Looking"}, {"type": "tool", "id": "c1", "name": "read", "state": {"status": "completed", "input": {"p": 1}, "content": [{"type": "text", "text": "body"}]}}, {"type": "tool", "id": "c2", "name": "run", "state": {"status": "error", "input": "{\"unfin", "error": {"message": "bad"}}}, {"type": "hologram"}]}');
+INSERT INTO session_message VALUES ('msg_2', 'ses_a', 'compaction', 2, 1767225602000, '{"status": "running"}');
+INSERT INTO session_message VALUES ('msg_3', 'ses_a', 'compaction', 3, 1767225603000, '{"status": "completed", "summary": "Looked.", "recent": "[User]: Look"}');
+INSERT INTO session_message VALUES ('msg_4', 'ses_a', 'synthetic', 4, 1767225604000, '{"text": "x"}');
+INSERT INTO session_message VALUES ('msg_5', 'ses_a', 'idle', 5, 1767225605000, '{}');
+INSERT INTO session_message VALUES ('msg_6', 'ses_a', 'shell', 6, 1767225606000, '{"command": "ls", "exit": 1, "output": "none"}');
+INSERT INTO session_message VALUES ('msg_7', 'ses_a', 'user', 7, 1767225607000, '{"text": "More"}');
+INSERT INTO session_message VALUES ('msg_8', 'ses_a', 'assistant', 8, 1767225608000, '{"content": [{"type": "text", "text": "Done"}]}');
+INSERT INTO session_message VALUES ('msg_9', 'ses_a', 'hologram', 9, 1767225609000, '{}');
+INSERT INTO session_message VALUES ('msg_10', 'ses_a', 'assistant', 10, 1767225610000, '{oops');
