@@ -289,6 +289,7 @@ class Walk:
         }
         if native:
             extra["native"] = native
+        step_model = next((step.model for turn in turns for step in turn.steps if step.model), None)
         return Session(
             meta=Meta(
                 identity, self.ms(created, place), text_of(info.get("directory")) or self.cwd,
