@@ -21,7 +21,7 @@ from dcb.bundle.slices import Part, wrapped
 if TYPE_CHECKING:
     from converters.types import Input
 
-__all__ = ["Reopened", "native_of", "session"]
+__all__ = ["Reopened", "native_of", "reopen"]
 
 
 def native_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Reopened(NamedTuple):
     ledger: Ledger
 
 
-def session(document: dict[str, Any], name: str) -> Reopened:
+def reopen(document: dict[str, Any], name: str) -> Reopened:
     """Give the session of a verified bundle, as complete as it can be had.
 
     Its own reader on the native bytes knows more than the log holds; where that does
@@ -51,7 +51,9 @@ def session(document: dict[str, Any], name: str) -> Reopened:
         if found is not None:
             return found
     ledger = Ledger(name)
-    return Reopened(session_of(document, Context(ledger)), ledger)
+    session = session_of(document, Context(ledger))
+    ledger.sessions = int(session is not None)
+    return Reopened(session, ledger)
 
 
 def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopened | None:
@@ -76,6 +78,7 @@ def _from_native(document: dict[str, Any], session_id: str, name: str) -> Reopen
         for one in sessions:
             one.meta.id = session_id
     found = next((one for one in sessions if one.meta.id == session_id), None)
+    ledger.sessions = 1
     return None if found is None else Reopened(found, ledger)
 
 
@@ -85,6 +88,7 @@ def _from_part(native: dict[str, Any], ledger: Ledger) -> Reopened | None:
     if not isinstance(held, list) or not held or not isinstance(held[0], dict):
         return None
     found = msgspec.json.decode(unpack(held[0]), type=Session)
+    ledger.sessions = 1
     return Reopened(found, ledger)
 
 

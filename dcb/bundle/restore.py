@@ -25,8 +25,8 @@ from converters.formats.dsh_bundle import document as bundle
 from converters.turns import title_of
 from converters.types import Context, Options
 from dcb import files
-from dcb.bundle import reopen
 from dcb.bundle.landing import Landing, Rule, land
+from dcb.bundle.reopen import native_of, reopen
 from dcb.bundle.verify import load
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _converted(
     target = plan.to
     assert target is not None  # noqa: S101 - the caller looked
     assert target.write is not None  # noqa: S101 - registry.target() gives writers only
-    session, ledger = reopen.session(document, done.bundle)
+    session, ledger = reopen(document, done.bundle)
     if session is None:
         raise BadInput("no conversation in the bundle", path=done.bundle, position="log")
     session.meta.id = plan.session_id or session.meta.id
@@ -283,7 +283,7 @@ def _native(document: dict[str, Any], done: Restored, plan: Plan) -> Restored:
     """Give whole files back byte for byte, a part of a file as a file of its own."""
     if plan.session_id is not None:
         raise UsageError("--session-id cannot change native files")
-    native = reopen.native_of(document)
+    native = native_of(document)
     kind, of = native.get("kind"), native.get("of")
     if kind == "part":
         where = of if isinstance(of, str) else None

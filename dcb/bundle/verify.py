@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from converters.errors import BadInput, DcbError
 from converters.formats.dsh_bundle import document as bundle
 from converters.formats.dsh_bundle import pieces
-from dcb import envelope
-from dcb.bundle.manifest import NAME, Manifest
+from dcb.bundle.manifest import NAME as INDEX
+from dcb.bundle.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from converters.types import Input
 
-__all__ = ["Checked", "SealedBundle", "check_folder", "check_input", "is_bundle_name", "load"]
+__all__ = [
+    "INDEX",
+    "Checked",
+    "SealedBundle",
+    "check_folder",
+    "check_input",
+    "is_bundle_name",
+    "load",
+]
 
 SUFFIXES: Final = (bundle.SUFFIX, bundle.SUFFIX + ".sealed")
 
@@ -59,6 +67,8 @@ def load(source: Input, passphrase: str | None, *, strict: bool = False) -> tupl
             raise SealedBundle(
                 "the bundle is sealed", path=source.name, hint="give --passphrase-file"
             )
+        from dcb import envelope
+
         try:
             data = envelope.open_envelope(raw.removesuffix(b"\n"), passphrase)
         except DcbError as error:
@@ -119,7 +129,7 @@ def check_folder(
     name. Gives one more :class:`Checked` for each file that is missing, extra or changed;
     nothing without an index. Raises :class:`BadInput` for a damaged index.
     """
-    index = folder / NAME
+    index = folder / INDEX
     try:
         data = index.read_bytes() if index.is_file() else None
     except OSError as error:

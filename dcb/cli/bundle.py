@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from converters import registry
 from converters.errors import DcbError, UsageError
 from converters.ledger import Report, merge
 from converters.reading import COMPANION, Skipped, Unit
-from converters.writing import check_options
-from dcb.bundle import Exported, Job, export
-from dcb.bundle.landing import rule_of
-from dcb.bundle.manifest import NAME
-from dcb.bundle.restore import Plan, Restored, restore
-from dcb.bundle.verify import Checked, check_folder, check_input, is_bundle_name
+from dcb.bundle.verify import INDEX, Checked, check_folder, check_input, is_bundle_name
 from dcb.cli import _run
 from dcb.cli._inputs import (
     BranchOption,
@@ -39,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.types import Input
+    from dcb.bundle.export import Exported
+    from dcb.bundle.restore import Restored
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -83,6 +79,9 @@ def export_(
 
     Run it again to bring the folder up to date; what did not change is not written again.
     """
+    from dcb.bundle.drafts import Job
+    from dcb.bundle.export import export
+
     problems = _Problems(json=json)
     options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
     job = Job(time.time_ns() // 1_000_000, metadata.version("dcb"), options)
@@ -196,7 +195,7 @@ def _bundles(
             yield found, False
         elif is_bundle_name(found.name):
             yield found, True
-        elif folders is not None and Path(found.name).name == NAME:
+        elif folders is not None and Path(found.name).name == INDEX:
             folders.setdefault(Path(found.name).parent, {})
 
 
@@ -237,8 +236,14 @@ def restore_(
     A session whose working directory is not on this machine is grouped by --map-cwd, else to
     the folder of its bundle, and the result says so.
     """
+    from dcb.bundle.landing import rule_of
+    from dcb.bundle.restore import Plan, restore
+
     if native and to is not None:
         raise UsageError("--native and --to exclude each other")
+    from converters import registry
+    from converters.writing import check_options
+
     problems = _Problems(json=json)
     target = None if native else registry.target(to or "dsh")
     given = dict(text.partition("=")[::2] for text in option or ())

@@ -21,7 +21,8 @@ from converters.ledger import Ledger
 from converters.opening import Memory, open_inputs
 from converters.reading import Unit, units
 from converters.types import Context, Head, Options
-from dcb.bundle import Exported, Job, export
+from dcb.bundle.drafts import Job
+from dcb.bundle.export import Exported, export
 from dcb.bundle.landing import Rule, land, remap, rule_of
 from dcb.bundle.manifest import NAME, Manifest
 from dcb.bundle.native import file_entry, relative_names

@@ -15,7 +15,8 @@ from converters.ledger import Ledger
 from converters.opening import open_inputs
 from converters.reading import Unit, read_unit, units
 from converters.types import Context, Options
-from dcb.bundle import Job, export
+from dcb.bundle.drafts import Job
+from dcb.bundle.export import export
 from dcb.bundle.restore import Plan, restore
 from dcb.bundle.verify import check_input
 from tests.goldens import Case, case_id, cases

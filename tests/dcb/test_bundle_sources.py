@@ -20,7 +20,7 @@ from converters.types import Context, Format, Input, Match, Options
 from dcb.bundle import rows
 from dcb.bundle.drafts import Draft, Job, drafts
 from dcb.bundle.native import Recorder
-from dcb.bundle.reopen import session as reopened
+from dcb.bundle.reopen import reopen
 from dcb.bundle.slices import parts, wrapped
 
 if TYPE_CHECKING:
@@ -70,9 +70,11 @@ def native(draft: Draft) -> dict[str, Any]:
 
 
 def back(draft: Draft) -> Session:
-    found, ledger = reopened(draft.document, "b")
+    found, ledger = reopen(draft.document, "b")
     assert found is not None
-    assert ledger.report().balanced
+    report = ledger.report()
+    assert report.balanced
+    assert report.sessions == 1
     return found
 
 
@@ -302,7 +304,7 @@ def test_the_log_stands_in_where_native_bytes_do_not_read(
     (draft,) = made(source, known(fake(lines_of)))
     document = json.loads(json.dumps(draft.document))
     document["x-dcb"]["native"]["files"][0]["data"] = "AAAA"
-    found, _ = reopened(bundle.seal(document), "b")
+    found, _ = reopen(bundle.seal(document), "b")
     assert found is not None
     assert found.meta.id == "a"
     assert found.turns[0].steps[0].content == [Text("1")]

@@ -39,6 +39,7 @@ __all__ = [
 
 SUFFIX: Final = ".dshbundle.json"
 FORMAT_NAME: Final = "interchange-v1"
+_TEXT: Final = re.compile(f"[^{JS_SPACE}]")
 _PIECE: Final = 1 << 18
 _INDEX: Final = re.compile(r"[0-9]+\Z", re.ASCII)
 _ENDS: Final = "/\\"
@@ -203,7 +204,7 @@ def verify(document: Any) -> list[str]:
     if isinstance(version, bool) or not isinstance(version, int | float) or version != 1:
         problems.append("version")
     log = found.get("log")
-    if not isinstance(log, str) or not log.strip(JS_SPACE):
+    if not isinstance(log, str) or not _TEXT.search(log):
         problems.append("log-missing")
     seals = found.get("sha256")
     if not isinstance(seals, dict):
