@@ -111,10 +111,9 @@ def parse_alltxt(text: str) -> AllTxt:
 def _iso(clock: str, offset: str) -> str | None:
     try:
         zone = timezone(timedelta(hours=int(offset)))
-        at = datetime.strptime(clock, "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone)
+        return datetime.fromisoformat(clock).replace(tzinfo=zone).isoformat()
     except (ValueError, OverflowError):
         return None
-    return at.isoformat()
 
 
 def _tail(lines: list[str], found: AllTxt) -> int:

@@ -28,6 +28,8 @@ _ERROR: Final = re.compile(r"\[ERR\](?: \[(\d\d:\d\d)\])? ?", re.ASCII)
 _TRUNCATED: Final = re.compile(r"^…\[(?:trunc|截断) (\d{1,15}) chars\]…\r?$", re.MULTILINE)
 _GUTTER: Final = "  │ "
 _MISSING: Final = 10_000
+_WINDOW: Final = 64
+"""So many tools of one line are looked at for the owner of a box, which keeps reading linear."""
 
 
 class Cut(NamedTuple):
@@ -53,12 +55,13 @@ def box_lines(scan: Scan) -> list[Cut]:
 class _Open:
     """An action line that is being read: its text, later its actions and boxes."""
 
-    __slots__ = ("actions", "boxes", "lines", "remaining", "text")
+    __slots__ = ("actions", "boxes", "owners", "position", "text")
 
     def __init__(self, text: str) -> None:
         self.text: list[str] = [text]
         self.actions: list[Action] | None = None
-        self.remaining: list[Action] = []
+        self.owners: list[Action] = []
+        self.position = 0
         self.boxes: list[tuple[Box, int]] = []
 
 
@@ -217,7 +220,7 @@ class _Parser:
             if action.tool not in KNOWN:
                 self.late.append(Warn("unknown_tool", floor.n, tool=action.tool))
         only = opened.actions if len(opened.actions) == 1 else None
-        opened.remaining = list(only or (a for a in opened.actions if a.tool in ABSOLUTE))
+        opened.owners = only or [a for a in opened.actions if a.tool in ABSOLUTE]
         return opened.actions
 
     def _end_action(self, floor: Floor, opened: _Open) -> None:
@@ -238,7 +241,8 @@ class _Parser:
         if opened is not None and floor is not None:
             self._read_action(floor, opened)
             self.blanks = []
-            wanted = [a.chars for a in opened.remaining if a.tool in ABSOLUTE and a.chars != 0]
+            waiting = opened.owners[opened.position : opened.position + _WINDOW]
+            wanted = [a.chars for a in waiting if a.tool in ABSOLUTE and a.chars != 0]
         end = self.scan.box_end(number, wanted)
         if end.by_length:
             self.warn("box_end_by_length", number)
@@ -255,7 +259,7 @@ class _Parser:
             self._note(Note("orphan_box", body))
             return
         opened.boxes.append((box, number))
-        _consume(opened.remaining, units(body))
+        opened.position += _owner(opened.owners, opened.position, units(body)) + 1
 
     def _gutter(self, number: int) -> None:
         """Read a V11/V12 body: lines behind a gutter, the marks of later tools glued to them."""
@@ -301,18 +305,15 @@ def _iso(match: re.Match[str]) -> str | None:
     try:
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
         zone = timezone(-offset if sign == "-" else offset)
-        at = datetime.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S").replace(tzinfo=zone)
+        return datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=zone).isoformat()
     except (ValueError, OverflowError):
         return None
-    return at.isoformat()
 
 
-def _consume(remaining: list[Action], size: int) -> None:
-    """Drop the tool that the box belongs to, and those before it, from the waiting ones."""
-    if not remaining:
-        return
-    index = next((i for i, a in enumerate(remaining) if _announces(a, size)), 0)
-    del remaining[: index + 1]
+def _owner(tools: list[Action], position: int, size: int) -> int:
+    """Give how far behind ``position`` the first tool is whose length a body fits; 0 for none."""
+    window = tools[position : position + _WINDOW]
+    return next((i for i, action in enumerate(window) if _announces(action, size)), 0)
 
 
 def _announces(action: Action, size: int) -> bool:
@@ -328,15 +329,13 @@ def _give(boxes: list[tuple[Box, int]], actions: list[Action]) -> Iterator[tuple
     position = 0
     for index, (box, number) in enumerate(boxes):
         size = units(box.body)
-        left = tools[position:]
-        if not left:
+        if position >= len(tools):
             yield box, number
             continue
-        step = 0
-        if len(boxes) - index < len(left):
-            step = next((i for i, a in enumerate(left) if _announces(a, size)), 0)
-        position += step + 1
-        _attach(left[step], box, size)
+        if len(boxes) - index < len(tools) - position:
+            position += _owner(tools, position, size)
+        _attach(tools[position], box, size)
+        position += 1
 
 
 def _attach(action: Action, box: Box, size: int) -> None:

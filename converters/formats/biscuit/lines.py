@@ -47,15 +47,18 @@ LineKind = Literal["question", "answer", "action", "error", "system", "orphan", 
 
 def kind_of(line: str) -> LineKind:
     """Say what a line starts, headers aside; ``text`` for anything unknown."""
-    if line.startswith(("Q: ", "A: ")) or line in ("Q:", "A:"):
-        return "question" if line[0] == "Q" else "answer"
-    if line.startswith("[S] "):
-        return "system"
-    if line.startswith("[ERR]"):
-        return "error"
-    if line.startswith("  [T] ✓"):
-        return "orphan"
-    return "action" if is_action(line) else "text"
+    start = line[:3]
+    if start in ("Q: ", "Q:"):
+        return "question"
+    if start in ("A: ", "A:"):
+        return "answer"
+    if start == "[A ":
+        return "action" if is_action(line) else "text"
+    if start == "[S]":
+        return "system" if line.startswith("[S] ") else "text"
+    if start == "[ER":
+        return "error" if line.startswith("[ERR]") else "text"
+    return "orphan" if start == "  [" and line.startswith("  [T] ✓") else "text"
 
 
 def escape(body: str) -> str:
@@ -82,6 +85,8 @@ def unescape(body: str) -> tuple[str, bool]:
 
 def fits(size: int, chars: int) -> bool:
     """Whether a body of ``size`` units can be an output of ``chars`` units, its end trimmed."""
+    if chars <= BOX_CAP:
+        return 0 <= chars - size <= 2
     return any(0 <= full - size <= 2 for full in _expected(chars))
 
 
