@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from converters import opening
-from converters.errors import DcbError
+from converters.errors import BadInput, DcbError
 from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.reading import Unit, read_unit
@@ -223,6 +223,8 @@ def _listed(record: Format, path: Path, *, deep: bool) -> Iterable[Listed]:
         if deep:
             return [_of(session) for session in _sessions(record, found)]
         if record.listing is not None:
+            if record.probe(found.head) is None:
+                raise BadInput(f"no store of {record.id}", path=str(path))
             return list(record.listing(found))
         return _by_ends(record, found)
     return []
