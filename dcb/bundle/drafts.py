@@ -20,7 +20,7 @@ from converters.reading import Unit, read_unit
 from converters.turns import title_of
 from converters.types import Context, Options
 from dcb.bundle import rows
-from dcb.bundle.native import Recorder, file_entry, plain_name, relative_names
+from dcb.bundle.native import Recorder, file_entry, plain_name, relative_names, tail
 from dcb.bundle.slices import (
     Known,
     Part,
@@ -195,7 +195,7 @@ class _Maker:
             else:
                 # Its own reader cannot read it without the files of the root.
                 whole = file_entry("session.json", msgspec.json.encode(session))
-                native = {"format": self._unit.format.id, "kind": "part", "of": root}
+                native = {**self._native("part"), "of": root}
                 yield self._from_ir(session, {**native, "files": [whole]})
 
     def _sliced(self, known: list[Known]) -> Iterator[tuple[Session, Part, int]]:
@@ -216,11 +216,7 @@ class _Maker:
 
     def _slice(self, part: Part, index: int) -> dict[str, Any]:
         suffix = "jsonl" if part.kind == "line" else "json"
-        native: dict[str, Any] = {
-            "format": self._unit.format.id,
-            "kind": part.kind,
-            "pointer": part.pointer,
-        }
+        native = {**self._native(part.kind), "pointer": part.pointer}
         if part.wrap is not None:
             native["wrap"] = part.wrap
         if index:
@@ -242,8 +238,7 @@ class _Maker:
                 file_entry(f"{names[name]}.rows.json", msgspec.json.encode(tables))
                 for name, tables in found.items()
             ]
-            native = {"format": self._unit.format.id, "kind": "rows", "files": entries}
-            yield self._from_ir(session, native)
+            yield self._from_ir(session, {**self._native("rows"), "files": entries})
 
     def _rows_suffice(self, found: dict[str, list[rows.Table]], known: Known) -> bool:
         """Whether a database of the rows alone gives the same session."""
@@ -257,6 +252,11 @@ class _Maker:
         again = read_alone(source, self._unit.format, self._job.options, self._job.now_ms)
         return any(s.meta.id == known.id and digest_of(s) == known.digest for s in again)
 
+    def _native(self, kind: str) -> dict[str, Any]:
+        """Give the members that every kind has; readers take ids and more out of a path."""
+        path = tail(self._recorder.name)
+        return {"format": self._unit.format.id, "kind": kind, "path": path}
+
     def _whole(self) -> dict[str, Any]:
         """Give every file that was opened, the input itself first."""
         opened = self._recorder.opened.files
@@ -267,9 +267,9 @@ class _Maker:
         for name in order:
             data = opened[name].read()
             entries.append(file_entry(plain_name(names[name], data), data))
-        native: dict[str, Any] = {"format": self._unit.format.id, "kind": "files"}
+        native = self._native("files")
         if self._recorder.name not in opened:
-            native["folder"] = posixpath.basename(self._recorder.name.rstrip("/\\")) or "session"
+            native["folder"] = posixpath.basename(native["path"]) or "session"
         return {**native, "files": entries}
 
     # -- the document ----------------------------------------------------------

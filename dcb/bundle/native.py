@@ -16,7 +16,8 @@
 ``rows``
     The rows of a database that belong to the session, as JSON.
 
-A file is ``{name, sha256, size, data}``, its data gzip (modification time 0) and base64.
+``path`` is the end of the source's own path, from which some readers take an id. A file is
+``{name, sha256, size, data}``, its data gzip (modification time 0) and base64.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ __all__ = [
     "file_entry",
     "plain_name",
     "relative_names",
+    "tail",
 ]
 
 # Twice as fast as the usual 6, and a twentieth larger.
 _LEVEL: Final = 4
+_TAIL: Final = 4
 _PACKED: Final = re.compile(r"\.(?:gz|zst|zstd|bz2|xz)\Z", re.IGNORECASE)
 _MAGIC: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 
@@ -168,6 +171,11 @@ def relative_names(names: Iterable[str], base: str | None = None) -> dict[str, s
     else:
         base = _flat(base)
     return {name: posixpath.relpath(path, base) if base else path for name, path in paths.items()}
+
+
+def tail(name: str) -> str:
+    """Give the last four parts of a name: readers look no further up for what a path tells."""
+    return "/".join(_flat(name).split("/")[-_TAIL:])
 
 
 def _flat(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,7 +20,7 @@ from dcb.bundle import rows
 from dcb.bundle.slices import Part, wrapped
 
 if TYPE_CHECKING:
-    from converters.types import Input
+    from converters.types import Head, Input
 
 __all__ = ["Reopened", "native_of", "reopen"]
 
@@ -99,6 +100,15 @@ def _zone(name: Any) -> ZoneInfo | None:
         return None
 
 
+class _Folder(Memory):
+    """A folder in memory."""
+
+    @property
+    def head(self) -> Head:
+        """No bytes, but the names in it."""
+        return dataclasses.replace(super().head, is_dir=True)
+
+
 def _input(native: dict[str, Any]) -> Input | None:
     """Give the native bytes as the input that they once were."""
     kind = native.get("kind")
@@ -108,19 +118,22 @@ def _input(native: dict[str, Any]) -> Input | None:
         return None
     found = [(str(entry.get("name")), unpack(entry)) for entry in entries]
     name, data = found[0]
+    path = native.get("path")
+    called = path if isinstance(path, str) and path else name
     if kind == "files":
         if "folder" in native:
-            return Memory(b"", str(native["folder"]), dict(found))
+            return _Folder(b"", called, dict(found))
         start = posixpath.dirname(name) or "."
         around = {posixpath.relpath(path, start): held for path, held in found[1:]}
-        return Memory(data, name, around)
+        return Memory(data, called, around)
     if kind in ("object", "line"):
         wrap = native.get("wrap")
-        return Memory(wrapped(Part(kind, "", wrap if isinstance(wrap, str) else None, data)), name)
+        part = Part(kind, "", wrap if isinstance(wrap, str) else None, data)
+        return Memory(wrapped(part), called)
     if kind == "rows" and len(found) == 1:
         try:
             tables = msgspec.json.decode(data, type=list[rows.Table])
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadInput("the rows are not what they should be") from error
-        return Memory(rows.rebuild(tables), name.removesuffix(".rows.json"))
+        return Memory(rows.rebuild(tables), called)
     return None

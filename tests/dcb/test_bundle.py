@@ -426,6 +426,7 @@ def test_sessions_of_one_file_get_their_own_part(tmp_path: Path) -> None:
         assert one.path is not None
         native = bundle.parse(one.path.read_bytes())["x-dcb"]["native"]
         (entry,) = native.pop("files")
+        assert native.pop("path").endswith("/many.json")
         assert native == {"format": "interchange", "kind": "object", "pointer": f"/{n}", "wrap": ""}
         assert json.loads(dsh_bundle.unpack(entry)) == documents[n]
     back = restored(tmp_path / "out", plan(tmp_path / "back", "interchange"))
