@@ -54,7 +54,7 @@ SIDES: Final = ("-wal", "-journal")
 _CHUNK: Final = 1 << 20
 _TRIES: Final = 8
 _STEP: Final = 1_000_000
-_STEPS: Final = 300
+_STEPS: Final = 50
 _STEPS_PER_MIB: Final = 16
 _MAX_VALUE: Final = 256 << 20
 
@@ -154,9 +154,13 @@ class Copy:
     ) -> Copy:
         """Copy from open streams; ``sides`` maps ``-wal`` or ``-journal`` to theirs."""
         copy = cls(name)
-        left = copy.take("", main, limit)
-        for suffix, stream in sides.items():
-            left = copy.take(suffix, stream, left)
+        try:
+            left = copy.take("", main, limit)
+            for suffix, stream in sides.items():
+                left = copy.take(suffix, stream, left)
+        except DcbError:
+            copy.remove()
+            raise
         return copy
 
     @classmethod
@@ -169,19 +173,20 @@ class Copy:
         """
         for _ in range(_TRIES):
             before = _headers(path)
-            copy = cls(name)
             try:
-                with open(path, "rb") as main:  # noqa: PTH123
-                    left = copy.take("", main, limit)
-                for suffix in before:
-                    with open(path + suffix, "rb") as side:  # noqa: PTH123
-                        left = copy.take(suffix, side, left)
-                if _headers(path) == before:
-                    return copy
+                with contextlib.ExitStack() as stack:
+                    opened = [
+                        stack.enter_context(open(path + suffix, "rb"))  # noqa: PTH123
+                        for suffix in ("", *before)
+                    ]
+                    sides = dict(zip(before, opened[1:], strict=True))
+                    copy = cls.of_streams(opened[0], name, sides, limit=limit)
             except FileNotFoundError:
-                pass
+                continue
             except OSError as error:
                 raise BadInput(error.strerror or "cannot be read", path=name) from error
+            if _headers(path) == before:
+                return copy
             copy.remove()
         raise BadInput(
             "the database changes faster than it can be copied",
@@ -293,7 +298,8 @@ def require(connection: sqlite3.Connection, *names: str) -> None:
             continue
         other = connection.execute("SELECT type FROM sqlite_master WHERE name = ?", (name,))
         row = other.fetchone()
-        what = f"is a {_text(row[0])}, not a plain table" if row else "is missing"
+        kind = _text(row[0]).replace("table", "virtual table") if row else ""
+        what = f"is a {kind} and no plain table" if kind else "is missing"
         raise BadInput(f"table {name!r} {what}", path=path)
 
 

@@ -170,7 +170,7 @@ class ZipMember:
     def open(self) -> BinaryIO:
         """Open what comes out of it."""
         stream = self._archive.open()
-        stream.seek(self._offset)
+        stream.seek(max(self._offset, 0))
         header = stream.read(_LOCAL)
         if len(header) < _LOCAL or not header.startswith(_LOCAL_MAGIC):
             stream.close()

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from converters import sqlitedb
 from converters.errors import BadInput, DcbError, LimitReached
-from converters.opening._trees import IndexTree, find
+from converters.opening._codecs import Budget, codec_of
+from converters.opening._content import Packed
+from converters.opening._trees import DiskTree, IndexTree, find
 from converters.types import HEAD_BYTES, Head, Input, Limits
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Folder", "Memory", "Place", "Stored", "stem_of"]
 
+_MAGIC: Final = 16
 _ROOT: Final = "1/2/3/4"
 """Where an input in memory lies in the tree of its companions, so that ``..`` leads somewhere."""
 
@@ -69,17 +72,24 @@ class _Named:
             return ()
         found: list[Input] = []
         for folder, path in find(self._tree, self._folder, _filled(pattern, self.name)):
+            name = self._tree.display(path)
             try:
-                content = self._tree.content(path)
+                content = _unpacked(self._tree.content(path), name, self._limits)
             except DcbError:
                 continue
-            name = self._tree.display(path)
             place = Place(self._tree, folder, path)
             found.append(Stored(name, content, place, self._limits, nested=self.nested))
         return tuple(found)
 
     def _siblings(self) -> frozenset[str]:
         return frozenset() if self._tree is None else _names(self._tree, self._folder)
+
+
+def _unpacked(content: Content, name: str, limits: Limits) -> Content:
+    """Give what comes out of a companion that is compressed, else the companion."""
+    with content.open() as stream:
+        codec = codec_of(stream.read(_MAGIC))
+    return content if codec is None else Packed(content, codec, name, Budget(limits))
 
 
 def _names(tree: Tree, folder: str) -> frozenset[str]:
@@ -230,7 +240,7 @@ class Folder(_Named):
     @property
     def path(self) -> str | None:
         """The path of a folder on disk, else ``None``."""
-        return None
+        return self._folder if isinstance(self._tree, DiskTree) else None
 
     @property
     def size(self) -> int | None:

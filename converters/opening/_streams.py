@@ -118,7 +118,9 @@ class Spool:
         while piece := stream.read(CHUNK):
             self.size += len(piece)
             if self.size > limit:
-                raise LimitReached(f"more than {limit} bytes", path=name)
+                raise LimitReached(
+                    f"more than {limit} bytes", path=name, hint="--max-expanded raises the limit"
+                )
             if self.file is None:
                 parts.append(piece)
                 if self.size <= _IN_MEMORY:

@@ -20,6 +20,7 @@ __all__ = ["DiskTree", "Entry", "IndexTree", "Tree", "find"]
 
 _LISTINGS: Final = 16
 _DEEPEST: Final = 255
+_UPS: Final = 4
 _KINDS: Final = (
     (stat.S_ISREG, "file"),
     (stat.S_ISDIR, "dir"),
@@ -179,10 +180,14 @@ class IndexTree:
 def find(tree: Tree, folder: str, pattern: str) -> Iterator[tuple[str, str]]:
     """Give ``(folder, path)`` of the files that a glob finds, sorted by path.
 
-    ``*``, ``?`` and ``[...]`` within a name, ``**`` for any folders, ``..`` for the
-    folder above. Links are not followed.
+    ``*``, ``?`` and ``[...]`` within a name, ``**`` for any folders; ``..`` at the
+    start, up to four times, for the folder above. Links are not followed.
     """
-    stack = [(folder, tuple(pattern.split("/")))]
+    parts = pattern.split("/")
+    ups = next((n for n, part in enumerate(parts) if part != ".."), len(parts))
+    if ups > _UPS or ".." in parts[ups:]:
+        return
+    stack = [(folder, tuple(parts))]
     found: set[tuple[str, str]] = set()
     done: set[tuple[str, tuple[str, ...]]] = set()
     while stack:

@@ -1,0 +1,638 @@
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import random
+import struct
+import sys
+import tarfile
+import threading
+import warnings
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+
+from converters import opening
+from converters.errors import BadInput, DcbError, LimitReached
+from converters.opening import Folder, Memory, Skipped, Stored, open_inputs
+from converters.types import Limits
+from tests.pack import cases, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from converters.types import Head
+
+GOOD = b'{"a":1}\n{"a":2}\n'
+SMALL = replace(Limits(), expanded=1 << 20, ratio_from=1 << 14, ratio=20, members=50)
+
+
+def found(source: Any, **how: Any) -> list[Any]:
+    return list(open_inputs(source, **how))
+
+
+def inputs(source: Any, **how: Any) -> dict[str, bytes]:
+    """Give the bytes of every input by name; anything else in the source is a failure."""
+    given = found(source, **how)
+    assert all(isinstance(item, Stored) for item in given), given
+    return {item.name: item.read() for item in given}
+
+
+def only(source: Any, **how: Any) -> Stored:
+    (item,) = found(source, **how)
+    if isinstance(item, DcbError):
+        raise item
+    assert isinstance(item, Stored)
+    return item
+
+
+def write(path: Path, data: bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return str(path)
+
+
+def zipped(*members: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w", method) as archive:
+        warnings.simplefilter("ignore")
+        for name, data in members:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def tarred(*members: tuple[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd,
+}
+
+
+class TestFiles:
+    def test_a_plain_file(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "my.session.jsonl", GOOD)
+        write(tmp_path / "other.txt", b"")
+        (tmp_path / "folder").mkdir()
+        item = only(path)
+        assert (item.name, item.stem, item.size, item.nested, item.torn) == (
+            path,
+            "my",
+            len(GOOD),
+            False,
+            None,
+        )
+        assert item.path == path
+        assert item.read() == bytes(item.view()) == GOOD
+        with item.open() as first, item.open() as second:
+            assert first.readline() == b'{"a":1}\n'
+            assert list(second) == [b'{"a":1}\n', b'{"a":2}\n']
+        assert item.head.data == GOOD
+        assert item.head.siblings == {"my.session.jsonl", "other.txt", "folder/"}
+
+    def test_an_empty_file(self, tmp_path: Path) -> None:
+        item = only(write(tmp_path / "empty", b""))
+        assert (item.size, item.read(), bytes(item.view())) == (0, b"", b"")
+
+    def test_path_objects_and_bytes(self, tmp_path: Path) -> None:
+        assert only(Path(write(tmp_path / "a", GOOD))).read() == GOOD
+        assert only(GOOD).read() == GOOD
+        assert only(gzip.compress(GOOD)).read() == GOOD
+
+    def test_what_is_appended_later_is_not_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "grows.jsonl"
+        path.write_bytes(GOOD * 1000)
+        item = only(path)
+        assert item.size == len(GOOD) * 1000
+        stop = threading.Event()
+
+        def append() -> None:
+            with path.open("ab") as out:
+                while not stop.is_set():
+                    out.write(GOOD)
+                    out.flush()
+
+        writer = threading.Thread(target=append)
+        writer.start()
+        try:
+            for _ in range(20):
+                with item.open() as stream:
+                    assert len(stream.read()) == item.size
+                assert len(item.view()) == item.size
+        finally:
+            stop.set()
+            writer.join()
+
+    def test_a_document_past_the_limit(self, tmp_path: Path) -> None:
+        limits = replace(Limits(), document=10)
+        path = write(tmp_path / "a.json", b"x" * 11)
+        with pytest.raises(LimitReached) as caught:
+            only(path, limits=limits).read()
+        assert caught.value.path == path
+        packed = write(tmp_path / "a.gz", gzip.compress(b"x" * 11))
+        with pytest.raises(LimitReached):
+            only(packed, limits=limits).read()
+        assert only(write(tmp_path / "b", b"x" * 10), limits=limits).read() == b"x" * 10
+
+    @pytest.mark.parametrize("name", ["missing", "missing/file.json", "a\0b", "no*match", ""])
+    def test_what_is_not_there(self, tmp_path: Path, name: str) -> None:
+        (error,) = found(str(tmp_path / name) if name else "")
+        assert isinstance(error, BadInput)
+        assert error.path is not None
+
+    @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
+    def test_what_may_not_be_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "secret"
+        path.write_bytes(GOOD)
+        path.chmod(0)
+        (error,) = found(path)
+        assert isinstance(error, BadInput)
+        assert "permission" in str(error)
+
+    def test_globs(self, tmp_path: Path) -> None:
+        for name in ("b.jsonl", "a.jsonl", "c.txt", "deep/d.jsonl", "[x].jsonl"):
+            write(tmp_path / name, name.encode())
+        names = [Path(item.name).name for item in found(f"{tmp_path}/?.jsonl")]
+        assert names == ["a.jsonl", "b.jsonl"]
+        assert len(found(f"{tmp_path}/**/*.jsonl")) == 4
+        assert only(f"{tmp_path}/[x].jsonl").read() == b"[x].jsonl"
+        assert not any(item.nested for item in found(f"{tmp_path}/?.jsonl"))
+
+    def test_a_link_that_is_named_is_followed(self, tmp_path: Path) -> None:
+        write(tmp_path / "real" / "a.jsonl", GOOD)
+        (tmp_path / "link").symlink_to("real/a.jsonl")
+        (tmp_path / "folder").symlink_to("real")
+        assert only(tmp_path / "link").read() == GOOD
+        assert list(inputs(tmp_path / "folder")) == [f"{tmp_path}/folder/a.jsonl"]
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+    def test_a_pipe_that_is_named_is_read(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(GOOD,))
+        writer.start()
+        assert only(tmp_path / "pipe").read() == GOOD
+        writer.join()
+
+    def test_a_device_is_refused(self) -> None:
+        (error,) = found("/dev/null")
+        assert isinstance(error, BadInput)
+
+    def test_standard_input(self) -> None:
+        item = only("-", stdin=io.BytesIO(GOOD))
+        assert item.name == "-"
+        assert item.read() == item.read() == GOOD
+        assert item.head.siblings == frozenset()
+        assert item.files("*") == ()
+        assert list(inputs("-", stdin=io.BytesIO(zipped(("a/b.jsonl", GOOD))))) == ["-!a/b.jsonl"]
+        (error,) = found("-")
+        assert isinstance(error, BadInput)
+
+    def test_a_large_stream_is_kept_in_a_file_without_a_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("converters.opening._streams._IN_MEMORY", 1000)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        item = only("-", stdin=io.BytesIO(GOOD * 1000))
+        assert list(tmp_path.iterdir()) == []
+        assert item.read() == bytes(item.view()) == GOOD * 1000
+        with item.open() as first, item.open() as second:
+            assert first.readline() == second.readline()
+            second.seek(-8, os.SEEK_END)
+            assert second.read() == b'{"a":2}\n'
+
+    def test_remote_openers(self) -> None:
+        def opener(name: str) -> Iterator[tuple[str, Callable[[], io.BytesIO]]]:
+            def fail() -> io.BytesIO:
+                raise PermissionError(13, "denied")
+
+            if not name.endswith("none"):
+                yield f"{name}/1", lambda: io.BytesIO(GOOD)
+                yield f"{name}/2", fail
+                yield f"{name}/3", lambda: io.BytesIO(gzip.compress(GOOD))
+
+        one, two, three = found("s3://bucket", openers={"s3": opener})
+        assert one.name == "s3://bucket/1"
+        assert one.read() == three.read() == GOOD
+        assert isinstance(two, BadInput)
+        assert two.path == "s3://bucket/2"
+        for how in ({}, {"openers": {"s3": opener}}):
+            (error,) = found("s3://none", **how)
+            assert isinstance(error, BadInput)
+
+    def test_head_of(self, tmp_path: Path) -> None:
+        assert opening.head_of(GOOD).data == GOOD
+        with pytest.raises(BadInput):
+            opening.head_of(tmp_path / "missing")
+        with pytest.raises(BadInput):
+            opening.head_of(tmp_path)
+
+
+class TestWalking:
+    def test_sorted_recursive_and_without_links(self, tmp_path: Path) -> None:
+        for name in ("b.jsonl", "a/z.jsonl", "a/b/c.jsonl", "Z.jsonl"):
+            write(tmp_path / name, GOOD)
+        (tmp_path / "a" / "loop").symlink_to("..")
+        (tmp_path / "out.jsonl").symlink_to("/etc/passwd")
+        if hasattr(os, "mkfifo"):
+            os.mkfifo(tmp_path / "pipe.jsonl")
+        names = [(type(item).__name__, item.name[len(str(tmp_path)) :]) for item in found(tmp_path)]
+        assert names == [
+            ("Stored", "/Z.jsonl"),
+            ("Stored", "/a/b/c.jsonl"),
+            ("Skipped", "/a/loop"),
+            ("Stored", "/a/z.jsonl"),
+            ("Stored", "/b.jsonl"),
+            ("Skipped", "/out.jsonl"),
+            ("Skipped", "/pipe.jsonl"),
+        ]
+        assert all(item.nested for item in found(tmp_path) if isinstance(item, Stored))
+
+    def test_files_of_a_database_are_no_inputs(self, tmp_path: Path) -> None:
+        for name in ("x.db", "x.db-wal", "x.db-shm", "alone-wal"):
+            write(tmp_path / name, b"x")
+        assert [Path(item.name).name for item in found(tmp_path)] == ["alone-wal", "x.db"]
+
+    def test_one_bad_entry_stops_nothing(self, tmp_path: Path) -> None:
+        write(tmp_path / "a.zip", b"PK\x03\x04 broken")
+        write(tmp_path / "b.jsonl", GOOD)
+        write(tmp_path / "c.gz", zipped(("x", b"1")) + b"")
+        write(tmp_path / "d.zip", zipped(("x/y.jsonl", GOOD)))
+        bad, good, misnamed, member = found(tmp_path)
+        assert isinstance(bad, BadInput)
+        assert bad.path == f"{tmp_path}/a.zip"
+        assert good.read() == member.read() == GOOD
+        assert misnamed.name == f"{tmp_path}/c.gz!x"
+        assert member.name == f"{tmp_path}/d.zip!x/y.jsonl"
+
+    def test_names_that_are_no_text(self, tmp_path: Path) -> None:
+        raw = os.fsencode(tmp_path) + b"/\xff\xfe.jsonl"
+        try:
+            with open(raw, "wb") as out:  # noqa: PTH123 - a name of bytes
+                out.write(GOOD)
+        except OSError:
+            pytest.skip("this file system takes names in UTF-8 only")
+        item = found(tmp_path)[0]
+        assert os.fsencode(item.name) == raw
+        assert item.read() == GOOD
+
+    def test_folders_that_are_one_input(self, tmp_path: Path) -> None:
+        for name in ("a/meta.json", "a/log/1.jsonl", "b/x.jsonl", "a.jsonl"):
+            write(tmp_path / "all" / name, name.encode())
+        archive = write(
+            tmp_path / "all.zip", zipped(("t/a/meta.json", b"m"), ("t/a/log/1.jsonl", b"1"))
+        )
+        heads: list[Head] = []
+
+        def is_unit(head: Head) -> bool:
+            heads.append(head)
+            return "meta.json" in head.siblings
+
+        unit, file, other = found(tmp_path / "all", is_unit=is_unit)
+        assert isinstance(unit, Folder)
+        assert unit.path == unit.name == f"{tmp_path}/all/a"
+        assert [Path(item.name).name for item in (file, other)] == ["a.jsonl", "x.jsonl"]
+        assert heads[1].siblings == {"meta.json", "log/"}
+        assert heads[1].is_dir
+        assert [item.read() for item in unit.files("log/*.jsonl")] == [b"a/log/1.jsonl"]
+        (unit,) = found(archive, is_unit=is_unit)
+        assert unit.name == f"{archive}!t/a"
+        assert unit.path is None
+        assert [item.name for item in unit.files("**/*")] == [
+            f"{archive}!t/a/log/1.jsonl",
+            f"{archive}!t/a/meta.json",
+        ]
+        for call in (unit.open, unit.read, unit.view, unit.database):
+            with pytest.raises(BadInput):
+                call()
+        (unit,) = found(tmp_path / "all" / "a", is_unit=is_unit)
+        assert not unit.nested
+
+
+class TestCompanions:
+    FILES = (
+        "p/s1.jsonl",
+        "p/s1/subagents/a.jsonl",
+        "p/s1/subagents/b.jsonl",
+        "p/s2.jsonl",
+        "q/[x]*.jsonl",
+        "q/[x]*.md",
+        "q/xy.md",
+        "top.json",
+    )
+
+    @pytest.fixture(params=["folder", "zip", "tar", "tar.gz", "memory"])
+    def session(self, request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Any]:
+        members = [(name, name.encode()) for name in self.FILES]
+        if request.param == "folder":
+            for name, data in members:
+                write(tmp_path / name, data)
+            source: Any = tmp_path
+        elif request.param == "zip":
+            source = write(tmp_path / "x", zipped(*members))
+        elif request.param == "memory":
+
+            def memory(name: str) -> Memory:
+                up = os.path.dirname(name)  # noqa: PTH120
+                around = {os.path.relpath(n, up): d for n, d in members if n != name}
+                return Memory(name.encode(), os.path.basename(name), around)  # noqa: PTH119
+
+            return memory
+        else:
+            data = tarred(*members)
+            source = write(tmp_path / "x", gzip.compress(data) if "gz" in request.param else data)
+
+        def pick(name: str) -> Any:
+            (item,) = [item for item in found(source) if item.name.endswith(name)]
+            return item
+
+        return pick
+
+    def test_globs(self, session: Callable[[str], Any]) -> None:
+        item = session("p/s1.jsonl")
+        one = [companion.read() for companion in item.files("{stem}/subagents/*.jsonl")]
+        assert one == [b"p/s1/subagents/a.jsonl", b"p/s1/subagents/b.jsonl"]
+        assert [c.read() for c in item.files("../top.json")] == [b"top.json"]
+        assert [c.read() for c in item.files("s?.jsonl")][-1] == b"p/s2.jsonl"
+        assert [c.read() for c in item.files("../q/x*.md")] == [b"q/xy.md"]
+        assert item.files("nothing/*") == ()
+        assert item.files("s1/../../top.json") == ()
+        assert item.files("../" * 5 + "**/passwd") == ()
+        assert b"p/s1/subagents/b.jsonl" in [c.read() for c in item.files("**/*.jsonl")]
+
+    def test_the_characters_of_a_name_are_no_glob(self, session: Callable[[str], Any]) -> None:
+        item = session("q/[x]*.jsonl")
+        assert [c.read() for c in item.files("{stem}.md")] == [b"q/[x]*.md"]
+
+    def test_siblings(self, session: Callable[[str], Any]) -> None:
+        assert {"s2.jsonl", "s1/"} <= session("p/s1.jsonl").head.siblings
+
+    def test_compressed_companions_and_links(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "s.jsonl", GOOD)
+        write(tmp_path / "s" / "1.jsonl.zst", zstd(GOOD))
+        (tmp_path / "s" / "2.jsonl").symlink_to("/etc/passwd")
+        assert [item.read() for item in only(path).files("s/*")] == [GOOD]
+
+
+class TestCompression:
+    @pytest.mark.parametrize("name", PACKERS)
+    def test_magic_decides(self, tmp_path: Path, name: str) -> None:
+        pack_it = PACKERS[name]
+        big = GOOD * 50_000
+        for data in (GOOD, b"", big):
+            item = only(write(tmp_path / "s.jsonl", pack_it(data)))
+            assert (item.read(), item.size, item.torn) == (data, None, None)
+            assert item.head.data == data[: 256 * 1024]
+        item = only(write(tmp_path / "s", pack_it(b"one\n") + pack_it(b"") + pack_it(b"two\n")))
+        assert item.read() == b"one\ntwo\n"
+        item = only(write(tmp_path / "s", pack_it(GOOD) + b"\0" * 1000))
+        assert (item.read(), item.torn) == (GOOD, None)
+        item = only(write(tmp_path / "s", pack_it(GOOD) + b"garbage"))
+        assert item.read() == GOOD
+        assert item.torn == f"foreign bytes behind the {name} stream"
+        plain = only(write(tmp_path / "s.gz", GOOD))
+        assert plain.read() == GOOD
+
+    @pytest.mark.parametrize("name", PACKERS)
+    def test_a_cut_stream_gives_what_came_out(self, tmp_path: Path, name: str) -> None:
+        data = random.Random(1).randbytes(3_000_000)
+        packed = PACKERS[name](data)
+        item = only(write(tmp_path / "s", packed[:-2000]))
+        got = item.read()
+        assert data.startswith(got)
+        assert len(got) > 1_000_000
+        assert item.torn == f"{name} stream cut"
+        item = only(write(tmp_path / "s", PACKERS[name](GOOD) + packed[:20]))
+        assert item.read().startswith(GOOD)
+        assert item.torn is not None
+
+    @pytest.mark.parametrize("name", PACKERS)
+    def test_damage_is_an_error_of_ours(self, tmp_path: Path, name: str) -> None:
+        data = random.Random(2).randbytes(200_000)
+        packed = bytearray(PACKERS[name](data))
+        packed[len(packed) // 2] ^= 0xFF
+        packed[-5] ^= 0xFF
+        path = write(tmp_path / "s", bytes(packed))
+        with pytest.raises(BadInput) as caught:
+            only(path).read()
+        assert caught.value.path == path
+
+    def test_zstd_has_skippable_frames(self, tmp_path: Path) -> None:
+        skip = struct.pack("<II", 0x184D2A50, 4) + b"abcd"
+        assert only(write(tmp_path / "s", skip + zstd(GOOD) + skip + zstd(GOOD))).read() == GOOD * 2
+
+    def test_zstd_without_its_package(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "zstandard", None)
+        (error,) = found(write(tmp_path / "s.zst", zstd(GOOD)))
+        assert isinstance(error, BadInput)
+        assert error.hint == "pip install 'dcb[zstd]'"
+
+    @pytest.mark.parametrize("name", PACKERS)
+    def test_bombs(self, tmp_path: Path, name: str) -> None:
+        path = write(tmp_path / "bomb", PACKERS[name](b"\n" * 40_000_000))
+        with pytest.raises(LimitReached) as caught:
+            only(path, limits=replace(Limits(), ratio_from=1 << 20)).read()
+        assert "times its size" in str(caught.value)
+        limits = replace(Limits(), expanded=1 << 20, ratio=10**9)
+        with pytest.raises(LimitReached) as caught:
+            only(path, limits=limits).read()
+        assert caught.value.hint == "--max-expanded raises the limit"
+
+    def test_reading_twice_counts_once(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "s.gz", gzip.compress(os.urandom(600_000)))
+        item = only(path, limits=replace(Limits(), expanded=1 << 20))
+        assert len(item.read()) == len(item.read()) == 600_000
+
+    def test_layers(self, tmp_path: Path) -> None:
+        assert only(write(tmp_path / "s", gzip.compress(zstd(GOOD)))).read() == GOOD
+        (error,) = found(write(tmp_path / "s", gzip.compress(zstd(gzip.compress(GOOD)))))
+        assert isinstance(error, LimitReached)
+
+
+class TestArchives:
+    @pytest.mark.parametrize("kind", ["zip", "tar", *PACKERS])
+    def test_members(self, tmp_path: Path, kind: str) -> None:
+        members = (("a/s.jsonl", GOOD), ("b.txt", b""), ("c/d/e.json", b"[1]" * 100_000))
+        data = zipped(*members) if kind == "zip" else tarred(*members)
+        data = PACKERS[kind](data) if kind in PACKERS else data
+        path = write(tmp_path / "export.bin", data)
+        assert inputs(path) == {f"{path}!{name}": content for name, content in members}
+        assert sorted(tmp_path.iterdir()) == [Path(path)]
+
+    @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_BZIP2])
+    def test_methods_of_zip(self, tmp_path: Path, method: int) -> None:
+        path = write(tmp_path / "x", zipped(("a.jsonl", GOOD), method=method))
+        assert inputs(path) == {f"{path}!a.jsonl": GOOD}
+
+    def test_an_unknown_method(self, tmp_path: Path) -> None:
+        data = zipped(("a.jsonl", GOOD), method=zipfile.ZIP_LZMA)
+        (error,) = found(write(tmp_path / "x", data))
+        assert "method 14" in str(error)
+
+    def test_in_one_another(self, tmp_path: Path) -> None:
+        inner = zipped(("s.jsonl", GOOD), ("t.jsonl.gz", gzip.compress(GOOD)))
+        path = write(tmp_path / "x", tarred(("in.zip", inner), ("in.tgz", gzip.compress(inner))))
+        assert list(inputs(path)) == [
+            f"{path}!in.tgz!s.jsonl",
+            f"{path}!in.tgz!t.jsonl.gz",
+            f"{path}!in.zip!s.jsonl",
+            f"{path}!in.zip!t.jsonl.gz",
+        ]
+        path = write(tmp_path / "y", zipped(("a", zipped(("b", inner))), ("z.jsonl", GOOD)))
+        error, good = found(path)
+        assert isinstance(error, LimitReached)
+        assert error.path == f"{path}!a!b"
+        assert good.read() == GOOD
+
+    def test_repeated_names_are_both_read(self, tmp_path: Path) -> None:
+        members = (("a/s.jsonl", b"1"), ("a/s.jsonl", b"2"), ("/a/s.jsonl", b"3"), ("a", b"4"))
+        for data in (zipped(*members), tarred(*members)):
+            path = write(tmp_path / "x", data)
+            assert sorted(inputs(path).values()) == [b"1", b"2", b"3", b"4"]
+            assert f"{path}!a/s.jsonl#2" in inputs(path)
+
+    def test_a_bad_member_leaves_the_others(self, tmp_path: Path) -> None:
+        data = bytearray(zipped(("1.jsonl", GOOD), ("2.jsonl", GOOD * 100), ("3.jsonl", GOOD)))
+        second = data.index(b"2.jsonl")
+        data[second + 12] ^= 0xFF
+        entry = data.index(b"PK\x01\x02")
+        data[entry + 8] |= 1
+        path = write(tmp_path / "x", bytes(data))
+        encrypted, *rest = found(path)
+        assert isinstance(encrypted, BadInput)
+        assert encrypted.path == f"{path}!1.jsonl"
+        assert "encrypted" in encrypted.message
+        damaged, good = rest
+        if not isinstance(damaged, BadInput):
+            with pytest.raises(BadInput) as caught:
+                damaged.read()
+            damaged = caught.value
+        assert damaged.path == f"{path}!2.jsonl"
+        assert good.read() == GOOD
+
+    def test_a_wrong_checksum(self, tmp_path: Path) -> None:
+        data = bytearray(zipped(("1.jsonl", GOOD), method=zipfile.ZIP_STORED))
+        data[data.index(b'{"a"')] = 0x20
+        with pytest.raises(BadInput, match="checksum"):
+            only(write(tmp_path / "x", bytes(data))).read()
+
+    def test_a_cut_tar_gives_what_it_holds(self, tmp_path: Path) -> None:
+        data = tarred(("1.jsonl", GOOD), ("2.jsonl", GOOD * 1000))
+        path = write(tmp_path / "x", data[:4000])
+        error, first, second = found(path)
+        assert isinstance(error, BadInput)
+        assert first.read() == GOOD
+        assert (GOOD * 1000).startswith(second.read())
+        assert second.torn == "archive cut"
+
+    def test_limits(self, tmp_path: Path) -> None:
+        many = [(f"{n}.jsonl", b"") for n in range(51)]
+        for data in (zipped(*many), tarred(*many)):
+            (error,) = found(write(tmp_path / "x", data), limits=SMALL)
+            assert isinstance(error, LimitReached)
+            assert "50 members" in error.message
+        path = write(tmp_path / "x", zipped(("a", b"\n" * 100_000), ("b.jsonl", GOOD)))
+        bomb, good = found(path, limits=SMALL)  # it goes off at the first look
+        assert isinstance(bomb, LimitReached)
+        assert bomb.path == f"{path}!a"
+        assert good.read() == GOOD
+        halves = [(str(n), os.urandom(600_000)) for n in range(2)]
+        first, second = found(write(tmp_path / "x", zipped(*halves)), limits=SMALL)
+        first.read()
+        with pytest.raises(LimitReached):
+            second.read()
+
+    def test_a_name_of_ten_thousand_folders(self, tmp_path: Path) -> None:
+        for data in (zipped(("a/" * 10_000 + "x", b"1")), tarred(("a/" * 10_000 + "x", b"1"))):
+            (error,) = found(write(tmp_path / "x", data))
+            assert isinstance(error, LimitReached)
+
+    def test_a_sparse_file_is_skipped_by_name(self, tmp_path: Path) -> None:
+        info = tarfile.TarInfo("sparse.jsonl")
+        info.type = tarfile.GNUTYPE_SPARSE
+        path = write(tmp_path / "x", info.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
+        assert found(path) == [Skipped(f"{path}!sparse.jsonl", "sparse file")]
+
+    def test_an_archive_without_members(self, tmp_path: Path) -> None:
+        for data in (zipped(), zipped(("folder/", b""))):
+            (error,) = found(write(tmp_path / "x", data))
+            assert isinstance(error, BadInput)
+            assert "without members" in error.message
+
+    @pytest.mark.parametrize("kind", ["zip", "tar", *PACKERS])
+    def test_mutated_bytes_raise_nothing_else(self, tmp_path: Path, kind: str) -> None:
+        chance = random.Random(7)
+        members = (("a/s.jsonl", GOOD * 9), ("b/" * 3 + "\u00e9.md", b"x" * 700), ("c", b""))
+        whole = zipped(*members) if kind == "zip" else tarred(*members)
+        whole = PACKERS[kind](whole) if kind in PACKERS else whole
+        for _ in range(250):
+            data = bytearray(whole)
+            for _ in range(chance.randrange(1, 6)):
+                place = chance.randrange(len(data))
+                data[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            if chance.random() < 0.2:
+                del data[chance.randrange(len(data)) :]
+            for item in found(bytes(data)):
+                if isinstance(item, Stored):
+                    with contextlib.suppress(DcbError):
+                        item.read()
+                        assert len(item.head.data) <= 256 * 1024
+
+
+def digest(folder: Path) -> list[tuple[str, int, int, bytes]]:
+    return sorted(
+        (str(path), path.lstat().st_size, path.lstat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    )
+
+
+@pytest.mark.parametrize("case", cases("archive", "tree"), ids=lambda case: case["name"])
+def test_hostile_archives_and_trees(case: dict[str, Any]) -> None:
+    path = pack() / case["name"]
+    before = digest(path.parent)
+    text, errors = b"", []
+    for item in open_inputs(path):
+        if isinstance(item, DcbError):
+            errors.append(item)
+        elif isinstance(item, Stored):
+            try:
+                with item.open() as stream:
+                    while piece := stream.read(1 << 20):
+                        text += piece if len(text) < 1 << 24 else b""
+            except DcbError as error:
+                errors.append(error)
+    assert all(error.path for error in errors)
+    if "ok-with-report" not in (case["expect"], case.get("also")):
+        assert errors
+    if case["expect"] == "ok-with-report":
+        assert all(mark.encode() in text for mark in case.get("survive", []))
+        assert all(mark.encode() in text for mark in case.get("should", []))
+    assert not any(mark.encode() in text for mark in case.get("never", []))
+    assert not any(Path(name).exists() for name in case.get("no_path", []))
+    if case.get("where"):
+        assert any(case["where"] in str(error) for error in errors)
+    assert digest(path.parent) == before
