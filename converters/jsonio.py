@@ -8,8 +8,10 @@ repairs nothing and serves fingerprints; :mod:`converters.canonical` writes for 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import mmap
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -34,7 +36,6 @@ from converters.jsonrepair import (
 from converters.jsonwrite import write
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable, Iterator
 
     from converters.ledger import Ledger
@@ -53,6 +54,7 @@ __all__ = [
 ]
 
 _CHUNK: Final = 1 << 20
+_RELEASE: Final = 8 << 20
 _decode = msgspec.json.decode
 _REFUSED: Final = (msgspec.DecodeError, RecursionError, ValueError)
 _PLAIN: Final = frozenset({int, float, bool, str, list, type(None)})
@@ -212,11 +214,10 @@ class _Document:
         text = self._text
         found: list[Any] = []
         banners = 0
-        parser = self._parser
         position = skip_space(text, 0)
         while position < len(text):
             try:
-                value, end = parser.parse(text, position)
+                value, end = self._parser.parse(text, position)
             except Unreadable as error:
                 if error.end >= 0:
                     raise LimitReached(
@@ -230,24 +231,24 @@ class _Document:
                     break
                 if self._cut(position, found):
                     break
-                banners += 1
-                start = self._behind_banner(position, error.at) if banners < _BANNERS else -1
-                if start < 0 and not found:
-                    raise BadInput(
-                        "not JSON", path=self._path, position=self._place(error.at)
-                    ) from error
-                self._ledger.note("text-outside-records", self._place(position))
-                if start < 0:
-                    break
-                position = start
+                end = error.at
             else:
-                if parser.any():
-                    parser.note(self._place(position), self._ledger)
-                if found and not isinstance(value, dict | list):
-                    self._ledger.note("text-outside-records", self._place(position))
-                    break
-                found.append(value)
-                position = skip_space(text, end)
+                behind = skip_space(text, end)
+                if isinstance(value, dict | list) or (not found and behind == len(text)):
+                    if self._parser.any():
+                        self._parser.note(self._place(position), self._ledger)
+                    found.append(value)
+                    position = behind
+                    continue
+                end = behind  # a word or a number in running text
+            banners += 1
+            start = self._behind_banner(position, end) if banners < _BANNERS else -1
+            if start < 0 and not found:
+                raise BadInput("not JSON", path=self._path, position=self._place(end))
+            self._ledger.note("text-outside-records", self._place(position))
+            if start < 0:
+                break
+            position = start
         if not found:
             raise BadInput("no JSON value in it", path=self._path)
         return found
@@ -349,10 +350,13 @@ def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, mem
     """Give ``(byte offset, slice)`` for each element of the JSON array at ``start``.
 
     One element at a time over mapped bytes, so that memory is bounded by the
-    largest one. A cut array ends with ``(offset, None)`` after its whole
-    elements. The caller decodes the slices.
+    largest one: pages of a mapped file are given back once they are passed (they
+    count as memory of the process, and come back from the file when looked at again).
+    A cut array ends with ``(offset, None)`` after its whole elements. The caller
+    decodes the slices.
     """
     view = memoryview(data)
+    passed = 0
     size = len(view)
     position = _first_of(view, start)
     if position >= size or view[position] != 0x5B:
@@ -374,6 +378,18 @@ def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, mem
             return
         yield position, view[position:end]
         position = end
+        if position - passed > _RELEASE and isinstance(data, mmap.mmap):
+            passed = _release(data, passed, position)
+
+
+def _release(data: mmap.mmap, start: int, end: int) -> int:
+    """Give back the pages of a mapped file between two places; the place up to which that went."""
+    end -= end % mmap.PAGESIZE
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    if advice is not None and end > start:
+        with contextlib.suppress(OSError, ValueError):
+            data.madvise(advice, start, end - start)
+    return end
 
 
 def _first_of(view: memoryview, position: int) -> int:
