@@ -62,12 +62,12 @@ def units(
 
 def _companions(unit: Unit) -> set[str]:
     own = unit.input.name
-    return {
-        file.name
-        for pattern in unit.format.companions
-        for file in unit.input.files(pattern)
-        if file.name != own
-    }
+    owned: set[str] = set()
+    for pattern in unit.format.companions:
+        names = {file.name for file in unit.input.files(pattern)}
+        if pattern not in unit.format.series or own in names:
+            owned |= names
+    return owned - {own}
 
 
 def _unit_of(formats: Iterable[Format] | None) -> Callable[[Head], bool]:

@@ -271,9 +271,11 @@ class Format:
     sessions. ``places`` maps a platform (``linux``, ``darwin``, ``win32``) to glob
     patterns below the home folder, with ``$NAME`` for environment variables.
     ``companions`` are patterns for :meth:`Input.files` whose matches belong to
-    another input. ``resume`` is the command that goes on with a session,
-    with ``{id}``. ``listing`` lists the sessions of a store without reading them; a format
-    of files with one session each needs none, the ends of its files are read.
+    another input; those of them in ``series`` are parts of one input (numbered files), and
+    count only for an input that is such a part itself: the first one reads the others.
+    ``resume`` is the command that goes on with a session, with ``{id}``. ``listing`` lists the
+    sessions of a store without reading them; a format of files with one session each needs
+    none, the ends of its files are read.
     """
 
     id: str
@@ -292,5 +294,6 @@ class Format:
     aliases: tuple[str, ...] = ()
     places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     companions: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
     resume: str | None = None
     options: tuple[Option, ...] = ()

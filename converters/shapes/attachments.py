@@ -35,11 +35,13 @@ def file_block(
     text: Any = None,
     uri: Any = None,
     identity: Any = None,
+    size: Any = None,
     native: Extra | None = None,
 ) -> Text:
     """Give the placeholder of a file with its entry, and count ``attachment-aside``.
 
-    ``data`` is base64 text or a data URL. Members of another type than text are left out.
+    ``data`` is base64 text or a data URL. ``size`` (bytes) is what the source says, where it has
+    no bytes. Members of another type than text are left out.
     """
     if isinstance(data, str) and (found := data_url(data)) is not None:
         media, data = found[0] or media, found[1]
@@ -47,7 +49,10 @@ def file_block(
     entry: dict[str, Any] = {"kind": kind} | {
         member: value for member, value in given.items() if isinstance(value, str) and value
     }
-    size = _measure(entry)
+    measured = _measure(entry)
+    if measured is None and isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+        measured = entry["size"] = size
+    size = measured
     ledger.note("attachment-aside", place, kind=kind)
     about = ", ".join(
         part for part in (entry.get("type"), f"{size} bytes" if size is not None else None) if part

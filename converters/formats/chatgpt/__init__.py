@@ -1,36 +1,49 @@
 """ChatGPT data export: conversations as trees of messages.
 
 The export (Settings, Data controls, Export) is a zip with ``conversations.json``, or with numbered
-parts ``conversations-000.json`` and so on, beside images (``file-*``) and pages that hold no
-conversation. A single conversation object (a web capture) and ``{"conversations": [...]}`` are read
-too. A large export is read one conversation at a time.
+parts ``conversations-000.json`` and so on, beside images, uploads and voice (``file-*``,
+``dalle-generations``) and pages that hold no conversation. Parts in one folder or archive are one
+export, each conversation id once. A single conversation object (a web capture) and
+``{"conversations": [...]}`` are read too. A large export is read one conversation at a time; of one
+that is cut, the last conversation keeps what is still there.
 
 A record is a node of ``mapping``. The active path runs from ``current_node`` to the root; where
-that is broken, from the newest leaf, and parts with a lost parent are put in front by their time.
-Nodes off the path are branches: kept in ``x-dcb.branches``, given as sessions by ``--branch``.
+that is broken, from the newest leaf, and parts with a lost parent are put in by their time.
+Nodes off the path are branches: kept whole in ``x-dcb.branches``, or sessions with ``--branch``.
 
 - ``thoughts`` become reasoning of the next answer; ``reasoning_recap`` ("Thought for 12 s") is
   skipped.
 - An assistant message to a tool (``recipient`` is not ``all``) is a tool call; its arguments are
-  the text as it stands. There are no call ids: a tool message answers the oldest open call of its
-  author's name (``tool-result-text-fallback``), else a call is made for it (``id-minted``).
-- Images have bytes only where the export holds the file; other files are text placeholders with an
-  entry in ``x-dcb.attachments``.
-- Citations are kept in ``x-dcb.citations`` of the text block; marks in the text stay.
+  the text as it stands, its id that of the message. A tool message answers the nearest open call
+  of its author's name, else the nearest of the turn (``tool-result-text-fallback``), else a call is
+  made for it (``id-minted``); further messages of one tool belong to the same result.
+- System messages, custom instructions and memories are in ``x-dcb.system``. User messages that
+  the tool hid are no prompts (``injection-skipped``). Messages of weight 0 (superseded) and of
+  unknown roles are kept in ``x-dcb.records``.
+- Images have bytes where the export holds the file, else they are placeholders. Files and voice are
+  placeholders whose ``x-dcb.attachments`` has the bytes where the export holds them.
+- Citations are kept in ``x-dcb.citations`` of the text block. Their marks in the text go where
+  ``content_references`` explain them, else they stay.
 
-The format has no usage and no working directory. Ratings, weights and sharing flags are kept in
-``x-dcb.native`` where they are simple values.
+The format has no usage and no working directory. What else the conversation says (update time,
+archived, GPT, ratings ...) is kept in ``x-dcb.native``; of messages the id and an unusual channel.
 
 Sources: the export itself; the community specification 3.0 of February 2026.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from converters.formats.chatgpt.export import PARTS
+from converters.formats.chatgpt.files import PATTERNS
 from converters.formats.chatgpt.read import read
 from converters.formats.chatgpt.tree import is_conversation
 from converters.types import Capabilities, Format, Head, Match
 
 __all__ = ["FORMAT"]
+
+_OWN: Final = ("current_node", "conversation_id", "create_time", "title")
 
 
 def probe(head: Head) -> Match | None:
@@ -41,7 +54,10 @@ def probe(head: Head) -> Match | None:
         records = tuple(r for r in root["conversations"][:20] if isinstance(r, dict))
     for record in records:
         if is_conversation(record) and "inserted_at" not in record:
-            return Match(90, "conversation with a mapping of message nodes")
+            if record["mapping"]:
+                return Match(90, "conversation with a mapping of message nodes")
+            if any(member in record for member in _OWN):
+                return Match(60, "conversation with an empty mapping")
     return None
 
 
@@ -65,7 +81,7 @@ FORMAT = Format(
         },
     ),
     companions=(
-        "conversations-*.json",
+        PARTS,
         "chat.html",
         "user.json",
         "user_settings.json",
@@ -76,11 +92,8 @@ FORMAT = Format(
         "shopping.json",
         "sora.json",
         "export_manifest.json",
-        "file-*",
-        "file_*",
-        "*/file-*",
-        "*/file_*",
-        "dalle-generations/*",
         "textdocs/*",
+        *PATTERNS,
     ),
+    series=(PARTS,),
 )

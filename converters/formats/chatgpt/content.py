@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from converters.images import MAX_CHARS, degraded, inline_image
-from converters.ir import Block, Image, Reasoning, Text
+from converters.formats.chatgpt.files import asset_id
+from converters.ir import Block, Reasoning, Text
+from converters.shapes.attachments import file_block, image_or_file
 
 if TYPE_CHECKING:
-    from converters.types import Context, Input
+    from converters.formats.chatgpt.files import Files
+    from converters.ledger import Ledger
 
-__all__ = ["Files", "blocks_of", "system_text", "text_of"]
+__all__ = ["blocks_of", "system_text", "text_of", "thoughts_of"]
 
-_ASSET: Final = re.compile(r"(?:[a-z-]+://)?(file[-_][A-Za-z0-9_-]+)", re.ASCII)
-_IMAGES: Final = ("file-*", "file_*", "*/file-*", "*/file_*", "dalle-generations/*")
 _AUDIO: Final = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
 _TEXT_MEMBERS: Final = ("text", "content", "result", "summary")
-_MAX_IMAGE: Final = MAX_CHARS // 4 * 3
-
-
-class Files:
-    """The files of an export, by asset id; looked up on first use."""
-
-    def __init__(self, source: Input) -> None:
-        self._source = source
-        self._found: dict[str, Input] | None = None
-
-    def find(self, pointer: Any) -> Input | None:
-        """Give the file of an asset pointer; both spellings of its id fit."""
-        match = _ASSET.fullmatch(pointer) if isinstance(pointer, str) else None
-        if match is None:
-            return None
-        if self._found is None:
-            self._found = {}
-            for pattern in _IMAGES:
-                for file in self._source.files(pattern):
-                    name = file.name.replace("!", "/").rpartition("/")[2]
-                    self._found.setdefault(_key(name), file)
-        wanted = _key(match[1])
-        exact = self._found.get(wanted)
-        if exact is not None:
-            return exact
-        return next((f for key, f in self._found.items() if key.startswith(wanted)), None)
-
-
-def _key(name: str) -> str:
-    stem = name.partition(".")[0]
-    return stem.replace("file_", "file-", 1)
+_KNOWN: Final = frozenset(
+    {
+        "text",
+        "multimodal_text",
+        "code",
+        "execution_output",
+        "tether_quote",
+        "tether_browsing_display",
+        "sonic_webpage",
+        "system_error",
+        "thoughts",
+        "reasoning_recap",
+    }
+)
+_MARKS: Final = re.compile(
+    "\ue200[^\ue200\ue201]*+\ue201|\u3010[^\u3010\u3011\u2020]*+\u2020[^\u3010\u3011]*+\u3011"
+)
+_MARK_STARTS: Final = ("\ue200", "\u3010")
 
 
 def text_of(content: dict[str, Any]) -> str:
@@ -72,43 +58,20 @@ def _part_text(part: Any) -> str:
     return _member_text(part) if isinstance(part, dict) else ""
 
 
-def system_text(message: dict[str, Any], content: dict[str, Any]) -> str:
-    """Give the text of a system message or of custom instructions."""
+def system_text(content: dict[str, Any], metadata: dict[str, Any]) -> str:
+    """Give the text of a system message, of custom instructions or of memories."""
     named = [
         value
         for member in ("user_profile", "user_instructions", "model_set_context")
         if isinstance(value := content.get(member), str) and value
     ]
-    metadata = message.get("metadata")
-    context = metadata.get("user_context_message_data") if isinstance(metadata, dict) else None
+    context = metadata.get("user_context_message_data")
     if not named and isinstance(context, dict):
         named = [value for value in context.values() if isinstance(value, str) and value]
     return "\n\n".join(named) or text_of(content)
 
 
-def blocks_of(
-    message: dict[str, Any], files: Files, ctx: Context, place: str, attachments: list[Any]
-) -> list[Block]:
-    """Give the blocks of a message; files other than images go to ``attachments``."""
-    content = message.get("content")
-    if not isinstance(content, dict):
-        if content is not None:
-            ctx.ledger.note("malformed-block", place)
-        return []
-    kind = content.get("content_type")
-    if kind == "thoughts":
-        return _thoughts(content)
-    blocks = _parts(content, files, ctx, place)
-    if kind == "tether_quote" and isinstance(content.get("url"), str):
-        title = content.get("title") or content.get("domain") or ""
-        blocks.insert(0, Text(f"{title} {content['url']}".strip()))
-    if not blocks and isinstance(kind, str) and kind not in ("text", "multimodal_text", "code"):
-        ctx.ledger.note("unknown-block", place, kind=kind)
-    _cite(message, blocks, ctx, place)
-    return blocks + _attached(message, content, ctx, place, attachments)
-
-
-def _thoughts(content: dict[str, Any]) -> list[Block]:
+def thoughts_of(content: dict[str, Any], identity: str | None) -> Reasoning | None:
     """Give the reasoning of a ``thoughts`` message: summaries with their text."""
     thoughts = content.get("thoughts")
     texts = []
@@ -117,97 +80,151 @@ def _thoughts(content: dict[str, Any]) -> list[Block]:
             lines = [thought.get("summary"), thought.get("content")]
             texts.append("\n".join(line for line in lines if isinstance(line, str) and line))
     text = "\n\n".join(text for text in texts if text) or text_of(content)
-    return [Reasoning(text)] if text else []
+    return Reasoning(text, {"id": identity} if identity else None) if text else None
 
 
-def _parts(content: dict[str, Any], files: Files, ctx: Context, place: str) -> list[Block]:
+def blocks_of(
+    content: dict[str, Any], metadata: dict[str, Any], files: Files, ledger: Ledger, place: str
+) -> list[Block]:
+    """Give the blocks of a message; files that it names come last."""
+    kind = content.get("content_type")
     parts = content.get("parts")
-    if not isinstance(parts, list):
+    blocks: list[Block]
+    if isinstance(parts, list):
+        blocks = []
+        for part in parts:
+            if isinstance(part, str):
+                if part:
+                    blocks.append(Text(part))
+            elif isinstance(part, dict):
+                block = _part(part, files, ledger, place)
+                if block is not None:
+                    blocks.append(block)
+            elif part is not None:
+                ledger.note("malformed-block", place, kind=type(part).__name__)
+    else:
         text = _member_text(content)
-        return [Text(text)] if text else []
-    blocks: list[Block] = []
-    for part in parts:
-        if isinstance(part, str):
-            if part:
-                blocks.append(Text(part))
-        elif isinstance(part, dict):
-            block = _part(part, files, ctx, place)
-            if block is not None:
-                blocks.append(block)
-        elif part is not None:
-            ctx.ledger.note("malformed-block", place)
+        blocks = [Text(text)] if text else []
+    if kind != "text":
+        _by_kind(kind, content, blocks, ledger, place)
+    if metadata:
+        _cite(metadata, blocks, ledger, place)
+        if metadata.get("attachments"):
+            blocks += _attached(metadata["attachments"], parts, files, ledger, place)
+        if metadata.get("aggregate_result"):
+            blocks += _drawn(metadata["aggregate_result"], files, ledger, place)
     return blocks
 
 
-def _part(part: dict[str, Any], files: Files, ctx: Context, place: str) -> Block | None:
+def _by_kind(
+    kind: Any, content: dict[str, Any], blocks: list[Block], ledger: Ledger, place: str
+) -> None:
+    """Put the address of a web page in front, and count types that are not known."""
+    url = content.get("url")
+    if isinstance(url, str) and url:
+        title = content.get("title") or content.get("domain")
+        blocks.insert(0, Text(f"{title} {url}" if isinstance(title, str) and title else url))
+    if isinstance(kind, str) and kind not in _KNOWN:
+        ledger.note("unknown-block", place, kind=kind[:40])
+
+
+def _part(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block | None:
     kind = part.get("content_type")
     if kind == "image_asset_pointer":
-        return _image(part, files, ctx, place)
+        return _image(part, files, ledger, place)
     if kind in _AUDIO:
-        ctx.ledger.note("attachment-skipped", place, kind=str(kind))
-        return Text("[audio]")
+        return _audio(part, files, ledger, place)
     text = _part_text(part)
     if kind != "audio_transcription":
-        ctx.ledger.note("unknown-block", place, kind=str(kind))
+        ledger.note("unknown-block", place, kind=str(kind)[:40])
     return Text(text) if text else None
 
 
-def _image(part: dict[str, Any], files: Files, ctx: Context, place: str) -> Block:
-    pointer = part.get("asset_pointer")
-    file = files.find(pointer)
-    image: Image | None = None
-    if file is not None and (file.size or 0) <= _MAX_IMAGE:
-        data = base64.b64encode(file.read()).decode("ascii")
-        image = inline_image(data, None, file.name.replace("!", "/"))
-    if image is None:
-        return degraded(ctx.ledger, place, kind="image_asset_pointer")
+def _image(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block:
     metadata = part.get("metadata")
     dalle = metadata.get("dalle") if isinstance(metadata, dict) else None
-    if isinstance(dalle, dict) and isinstance(dalle.get("prompt"), str):
-        image.extra = {"prompt": dalle["prompt"]}
-    return image
+    prompt = dalle.get("prompt") if isinstance(dalle, dict) else None
+    block = _picture(part.get("asset_pointer"), files, ledger, place)
+    if isinstance(prompt, str) and prompt:
+        block.extra = {**(block.extra or {}), "native": {"prompt": prompt}}
+    return block
 
 
-def _cite(message: dict[str, Any], blocks: list[Block], ctx: Context, place: str) -> None:
-    metadata = message.get("metadata")
-    if not isinstance(metadata, dict):
+def _picture(pointer: Any, files: Files, ledger: Ledger, place: str) -> Block:
+    asset = files.load(pointer)
+    if asset is not None:
+        return image_or_file(ledger, place, data=asset.data, name=asset.name)
+    reference = {"id": pointer} if isinstance(pointer, str) and pointer else None
+    return image_or_file(ledger, place, reference=reference)
+
+
+def _audio(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block:
+    inner = part.get("audio_asset_pointer")
+    about = inner if isinstance(inner, dict) else part
+    pointer, form = about.get("asset_pointer"), about.get("format")
+    asset = files.load(pointer)
+    return file_block(
+        ledger,
+        place,
+        kind="audio",
+        name=asset.name if asset else None,
+        media=f"audio/{form}" if isinstance(form, str) and form else None,
+        data=asset.data if asset else None,
+        identity=pointer,
+        size=about.get("size_bytes"),
+    )
+
+
+def _cite(metadata: dict[str, Any], blocks: list[Block], ledger: Ledger, place: str) -> None:
+    """Keep citations with the text; their marks go where the references say what they mean."""
+    references = metadata.get("content_references")
+    found = references or metadata.get("citations")
+    if not isinstance(found, list) or not found:
         return
-    for member in ("citations", "content_references"):
-        found = metadata.get(member)
-        text = next((block for block in blocks if isinstance(block, Text)), None)
-        if isinstance(found, list) and found and text is not None:
-            text.extra = {**(text.extra or {}), "citations": found}
-            ctx.ledger.note("citation-aside", place, len(found))
-            return
+    text = next((block for block in blocks if isinstance(block, Text)), None)
+    if text is None:
+        return
+    text.extra = {**(text.extra or {}), "citations": found}
+    ledger.note("citation-aside", place, len(found))
+    if found is references and any(mark in text.text for mark in _MARK_STARTS):
+        text.text = _MARKS.sub("", text.text)
 
 
-def _attached(
-    message: dict[str, Any],
-    content: dict[str, Any],
-    ctx: Context,
-    place: str,
-    attachments: list[Any],
-) -> list[Block]:
-    """Give a placeholder for each file that the message names and that is no image part."""
-    metadata = message.get("metadata")
-    found = metadata.get("attachments") if isinstance(metadata, dict) else None
-    parts = content.get("parts")
-    pointers = " ".join(
-        str(part.get("asset_pointer"))
+def _attached(entries: Any, parts: Any, files: Files, ledger: Ledger, place: str) -> list[Block]:
+    """Give a placeholder for each file that the message names and that is no part of it."""
+    shown = {
+        asset_id(part.get("asset_pointer"))
         for part in (parts if isinstance(parts, list) else ())
         if isinstance(part, dict)
-    )
+    }
     blocks: list[Block] = []
-    for entry in found if isinstance(found, list) else ():
+    for entry in entries if isinstance(entries, list) else (entries,):
         if not isinstance(entry, dict):
-            ctx.ledger.note("malformed-block", place)
+            ledger.note("malformed-block", place, kind=type(entry).__name__)
             continue
         identity = entry.get("id")
-        if isinstance(identity, str) and identity and identity in pointers:
+        key = asset_id(identity) or asset_id(entry.get("file_id"))
+        if key is not None and key in shown:
             continue
-        name, kind, size = entry.get("name"), entry.get("mime_type"), entry.get("size")
-        facts = ", ".join(str(fact) for fact in (kind, size) if isinstance(fact, str | int))
-        blocks.append(Text(f"[file: {name} ({facts})]" if facts else f"[file: {name}]"))
-        attachments.append({"id": identity, "name": name, "type": kind, "size": size})
-        ctx.ledger.note("attachment-aside", place)
+        asset = files.load(key)
+        block = file_block(
+            ledger,
+            place,
+            name=entry.get("name"),
+            media=entry.get("mime_type"),
+            data=asset.data if asset else None,
+            identity=identity,
+            size=entry.get("size"),
+        )
+        blocks.append(block)
     return blocks
+
+
+def _drawn(result: Any, files: Files, ledger: Ledger, place: str) -> list[Block]:
+    """Give the images that a run of code made."""
+    messages = result.get("messages") if isinstance(result, dict) else None
+    return [
+        _picture(message.get("image_url"), files, ledger, place)
+        for message in (messages if isinstance(messages, list) else ())
+        if isinstance(message, dict) and message.get("message_type") == "image"
+    ]

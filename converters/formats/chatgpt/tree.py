@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Tree", "is_conversation", "tree_of"]
+__all__ = ["Branch", "Node", "Tree", "is_conversation", "tree_of"]
 
 Node = dict[str, Any]
 
@@ -22,62 +22,66 @@ def is_conversation(value: Any) -> bool:
     )
 
 
+class Branch(NamedTuple):
+    """A way off the active path. ``anchor``: the node it leaves from; ``own``: its nodes."""
+
+    anchor: str | None
+    own: list[str]
+
+
 class Tree(NamedTuple):
-    """``path``: ids of the active path, root first; ``branches``: whole paths of other leaves."""
+    """``path``: ids of the active path, root first; ``branches`` in the order of their leaves.
+
+    Every node is on the path or the own node of exactly one branch.
+    """
 
     path: list[str]
-    branches: list[list[str]]
+    branches: list[Branch]
 
 
 def tree_of(nodes: dict[str, Node], current: Any) -> Tree:
     """Give the active path and the branches of a mapping whose values are objects.
 
-    Links may be broken or cyclic: every node appears once on some path, in linear time.
+    Links may be broken or cyclic. Linear in the number of nodes.
     """
-    parents = {
-        name: parent if isinstance(parent := node.get("parent"), str) and parent in nodes else None
-        for name, node in nodes.items()
-    }
-    has_child = {parent for name, parent in parents.items() if parent != name}
-    leaves = [name for name in nodes if name not in has_child]
     start = current if isinstance(current, str) and current in nodes else None
-    roots = _roots(parents)
     if start is None:
-        start = _newest(leaves or list(nodes), nodes)
+        start = _last(nodes)
     if start is None:
         return Tree([], [])
-    path = _up(start, parents)
-    path = _with_lost_parts(path, nodes, parents, leaves, roots)
-    on_path = set(path)
-    branches = [_up(leaf, parents) for leaf in leaves if leaf not in on_path]
+    path = way_to(start, nodes)
+    if len(path) == len(nodes):
+        return Tree(path, [])
+    has_child = {parent for name in nodes if (parent := _parent(name, nodes)) != name}
+    path = _with_lost_parts(path, nodes, has_child)
+    known = set(path)
+    branches = []
+    for leaf in nodes:
+        if leaf in known or leaf in has_child:
+            continue
+        own: list[str] = []
+        here: str | None = leaf
+        while here is not None and here not in known:
+            known.add(here)
+            own.append(here)
+            here = _parent(here, nodes)
+        branches.append(Branch(here, own[::-1]))
     return Tree(path, branches)
 
 
-def _up(name: str | None, parents: dict[str, str | None]) -> list[str]:
-    """Walk to the root; a cycle ends the walk."""
-    path: list[str] = []
-    seen: set[str] = set()
-    while name is not None and name not in seen:
-        seen.add(name)
-        path.append(name)
-        name = parents[name]
-    return path[::-1]
+def _parent(name: str, nodes: dict[str, Node]) -> str | None:
+    parent = nodes[name].get("parent")
+    return parent if isinstance(parent, str) and parent in nodes else None
 
 
-def _roots(parents: dict[str, str | None]) -> dict[str, str]:
-    """Give the root of every node; the nodes of a cycle share the first one met."""
-    roots: dict[str, str] = {}
-    for name in parents:
-        trail: list[str] = []
-        here: str | None = name
-        on_trail: set[str] = set()
-        while here is not None and here not in roots and here not in on_trail:
-            trail.append(here)
-            on_trail.add(here)
-            here = parents[here]
-        top = trail[-1] if here is None else roots.get(here, here)
-        roots.update(dict.fromkeys(trail, top))
-    return roots
+def way_to(name: str | None, nodes: dict[str, Node]) -> list[str]:
+    """Give the ids from the root to a node; a cycle ends the walk."""
+    path: dict[str, None] = {}
+    while name is not None and name not in path:
+        path[name] = None
+        parent = nodes[name].get("parent")
+        name = parent if isinstance(parent, str) and parent in nodes else None
+    return list(path)[::-1]
 
 
 def _time(node: Node) -> float | None:
@@ -88,39 +92,78 @@ def _time(node: Node) -> float | None:
     return float(value)
 
 
-def _newest(names: list[str], nodes: dict[str, Node]) -> str | None:
-    """Give the leaf with the greatest time; the later one in the document on ties."""
-    best, best_time = None, float("-inf")
+def _last(nodes: dict[str, Node]) -> str | None:
+    """Give the leaf with the greatest time; the deepest one on ties, then the later one."""
+    has_child = {parent for name in nodes if (parent := _parent(name, nodes)) != name}
+    leaves = [name for name in nodes if name not in has_child] or list(nodes)
+    return _newest(leaves, nodes, _depths(nodes))
+
+
+def _newest(names: list[str], nodes: dict[str, Node], depths: dict[str, int]) -> str | None:
+    best: tuple[float, int] | None = None
+    found = None
     for name in names:
         time = _time(nodes[name])
-        value = float("-inf") if time is None else time
-        if best is None or value >= best_time:
-            best, best_time = name, value
-    return best
+        rank = (float("-inf") if time is None else time, depths.get(name, 0))
+        if best is None or rank >= best:
+            best, found = rank, name
+    return found
 
 
-def _with_lost_parts(
-    path: list[str],
-    nodes: dict[str, Node],
-    parents: dict[str, str | None],
-    leaves: list[str],
-    roots: dict[str, str],
-) -> list[str]:
+def _depths(nodes: dict[str, Node]) -> dict[str, int]:
+    """Give the distance from the root; the nodes of a cycle count from where it was met."""
+    depths: dict[str, int] = {}
+    for name in nodes:
+        trail: dict[str, None] = {}
+        here: str | None = name
+        while here is not None and here not in depths and here not in trail:
+            trail[here] = None
+            here = _parent(here, nodes)
+        depth = depths.get(here, -1) if here is not None else -1
+        for passed in reversed(trail):
+            depth += 1
+            depths[passed] = depth
+    return depths
+
+
+def _with_lost_parts(path: list[str], nodes: dict[str, Node], has_child: set[Any]) -> list[str]:
     """Join parts of the conversation whose parent is lost, in the order of their times."""
-    own = roots[path[-1]]
-    tops = dict.fromkeys(root for root in roots.values() if root != own)
-    if not tops:
+    ends = _lost_parts(path, nodes, has_child)
+    if not ends:
         return path
-    ends: dict[str, list[str]] = {top: [] for top in tops}
-    for leaf in leaves:
-        if roots[leaf] in ends:
-            ends[roots[leaf]].append(leaf)
+    depths = _depths(nodes)
     parts = [path]
-    for top, part_leaves in ends.items():
-        end = _newest(part_leaves, nodes) or top
-        parts.append(_up(end, parents))
+    for top, leaves in ends.items():
+        parts.append(way_to(_newest(leaves, nodes, depths) or top, nodes))
     parts.sort(key=lambda part: _first_time(part, nodes))
     return [name for part in parts for name in part]
+
+
+def _lost_parts(
+    path: list[str], nodes: dict[str, Node], has_child: set[Any]
+) -> dict[str, list[str]]:
+    """Give the roots that the path does not start from, each with the leaves above it.
+
+    The nodes of a cycle share the one that was met first.
+    """
+    roots: dict[str, str] = dict.fromkeys(path, "")
+    ends: dict[str, list[str]] = {}
+    for name in nodes:
+        trail: dict[str, None] = {}
+        here: str | None = name
+        while here is not None and here not in roots and here not in trail:
+            trail[here] = None
+            here = _parent(here, nodes)
+        if not trail:
+            continue
+        root = next(reversed(trail)) if here is None else roots.get(here, here)
+        roots.update(dict.fromkeys(trail, root))
+        if root:
+            ends.setdefault(root, [])
+    for name, root in roots.items():
+        if root and name not in has_child:
+            ends[root].append(name)
+    return ends
 
 
 def _first_time(part: list[str], nodes: dict[str, Node]) -> float:

@@ -1,0 +1,174 @@
+"""The files of an export cut into conversations, one at a time."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from converters import jsonio
+from converters.errors import BadInput, DcbError
+from converters.formats.chatgpt.tree import is_conversation
+from converters.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from converters.types import Context, Input
+
+__all__ = ["PARTS", "Found", "conversations"]
+
+PARTS: Final = "conversations[-.]*json"
+"""The whole export or its numbered parts; together in one folder they are one export."""
+
+_TAIL: Final = 64 << 20
+_SPACE: Final = b" \t\r\n"
+_OPENED: Final = re.compile(
+    rb'[ \t\r\n]*+(\{[ \t\r\n]*+"conversations"[ \t\r\n]*+:[ \t\r\n]*+)?+\['
+)
+_decode = msgspec.json.decode
+_REFUSED: Final = (msgspec.DecodeError, RecursionError, ValueError)
+
+
+class Found(NamedTuple):
+    """A conversation: its own id, if it has one, and its place: a JSON pointer in its file."""
+
+    identity: str | None
+    place: str
+    number: int
+    value: dict[str, Any]
+
+
+def conversations(source: Input, ctx: Context) -> Iterator[Found]:
+    """Give the conversations of an export, each id once.
+
+    What is no conversation is skipped. Nodes of repeated conversations are counted as
+    ``duplicate-record``. A part that cannot be read is skipped; the first one raises.
+    """
+    ledger = ctx.ledger
+    known: set[str] = set()
+    number = 0
+    name = ledger.source
+    for part in _parts(source):
+        if part is not source:
+            ledger.source = part.name
+        try:
+            for place, value in _values(part, ctx):
+                if not is_conversation(value):
+                    ledger.seen()
+                    ledger.skipped("malformed-record", place, kind="conversation")
+                    continue
+                identity = _identity(value)
+                if identity is not None and identity in known:
+                    n = max(len(value["mapping"]), 1)
+                    ledger.seen(n)
+                    ledger.skipped("duplicate-record", place, n, kind="conversation")
+                    continue
+                if identity is not None:
+                    known.add(identity)
+                yield Found(identity, place, number, value)
+                number += 1
+        except DcbError as error:
+            if part is source:
+                raise
+            ledger.seen()
+            ledger.skipped("malformed-record", error.position or "", kind="part")
+    ledger.source = name
+
+
+def _parts(source: Input) -> Iterator[Input]:
+    """Give the input; in a folder or archive the other parts of the export too."""
+    yield source
+    if not source.nested:
+        return
+    names = {part.name: part for part in source.files(PARTS)}
+    if source.name in names:
+        for name in sorted(names):
+            if name > source.name:
+                yield names[name]
+
+
+def _identity(conversation: dict[str, Any]) -> str | None:
+    for member in ("conversation_id", "id"):
+        value = conversation.get(member)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _values(source: Input, ctx: Context) -> Iterator[tuple[str, Any]]:
+    """Give ``(place, value)`` for what stands where conversations should."""
+    data = source.view()
+    opened = _OPENED.match(data)
+    if opened:
+        yield from _array(data, opened, source, ctx)
+    else:
+        yield from _documents(bytes(data), source, ctx)
+
+
+def _array(
+    data: Any, opened: re.Match[bytes], source: Input, ctx: Context
+) -> Iterator[tuple[str, Any]]:
+    """Cut an array of mapped bytes into its elements; a torn end keeps what is whole."""
+    start = opened.end() - 1
+    base = "/conversations" if opened[1] else ""
+    end = start + 1
+    for index, (offset, piece) in enumerate(jsonio.elements(data, start)):
+        if piece is None:
+            yield from _tail(data, offset, f"{base}/{index}", source, ctx)
+            return
+        end = offset + len(piece)
+        yield f"{base}/{index}", _value(piece, source, ctx)
+    rest = data[end : end + 4096].lstrip(_SPACE + b",")
+    if not opened[1] and rest[:1] == b"]" and rest[1:].strip(_SPACE + b"\x00"):
+        ctx.ledger.note("text-outside-records", f"byte {end}")
+
+
+def _value(piece: memoryview, source: Input, ctx: Context) -> Any:
+    try:
+        return _decode(piece)
+    except _REFUSED:
+        try:
+            return jsonio.load(bytes(piece), ctx.ledger, path=source.name)[0]
+        except DcbError:
+            return None
+
+
+def _tail(
+    data: Any, offset: int, place: str, source: Input, ctx: Context
+) -> Iterator[tuple[str, Any]]:
+    """Take the torn last conversation: what it still holds, when that is one."""
+    ledger = ctx.ledger
+    rest = bytes(data[offset : offset + _TAIL]).strip(_SPACE + b"\x00")
+    if not rest:
+        ledger.note("truncated-input", f"byte {offset}")
+        return
+    torn = Ledger()
+    try:
+        value = jsonio.load(rest, torn, path=source.name)[0]
+    except BadInput:
+        value = None
+    if is_conversation(value) and value["mapping"]:
+        ledger.note("truncated-input", f"byte {offset}")
+        yield place, value
+    else:
+        ledger.seen()
+        ledger.skipped("truncated-input", f"byte {offset}", kind="conversation")
+
+
+def _documents(data: bytes, source: Input, ctx: Context) -> Iterator[tuple[str, Any]]:
+    """Give what a document holds that is no array: one conversation, or a list in an object."""
+    documents = jsonio.load(data, ctx.ledger, path=source.name)
+    for number, document in enumerate(documents):
+        base = f"/{number}" if len(documents) > 1 else ""
+        if isinstance(document, dict) and not is_conversation(document):
+            inner = document.get("conversations")
+            if isinstance(inner, list):
+                base = f"{base}/conversations"
+                document = inner
+        if isinstance(document, list):
+            for index, value in enumerate(document):
+                yield f"{base}/{index}", value
+        else:
+            yield base, document
