@@ -1,10 +1,11 @@
 """Search in a store: any text is a query, no term is lost, no query is an error.
 
 A term is what stands between blanks, and all terms must be found, anywhere in the
-indexed text. Terms of three characters and more go to the trigram index and are ranked
-by bm25 with the column weights of program 0.2.0; shorter ones go to the index of pairs.
-Where all terms are short, bm25 says little (each is in many texts): a hit in the title
-comes before one in the description, tags or body, newer before older.
+indexed text. Terms of three characters and more go to the trigram index, shorter ones to
+the index of pairs. Hits are ranked by bm25 with the column weights of program 0.2.0,
+equal ones by time of saving. FTS5's own bm25 reads every hit of a term twice; here a term
+that is in very many texts is ranked among its newest hits and those that have it in the
+title, description or tags.
 
 :func:`search_as_plugin` is program 0.2.0 itself: short terms are dropped beside long
 ones, and a query of short terms is a LIKE pattern whose wildcards are alive.
@@ -14,6 +15,7 @@ Source: DialogueContextBridge 0.2.0, snapshot format, section 15 (search).
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from converters.errors import UsageError
@@ -33,7 +35,12 @@ MAX_TERMS: Final = 200
 """Terms of one query; FTS5 takes no expression of any depth."""
 _TRIGRAM: Final = 3
 _BM25: Final = "bm25(0, 10, 6, 4, 3, 2, 2.5)"
-_BM25_GRAMS: Final = "bm25(10, 6, 4, 2.5)"
+_WEIGHTS: Final = (10.0, 6.0, 4.0, 3.0, 2.0, 2.5)
+_K1: Final = 1.2
+_B: Final = 0.75
+_CANDIDATES: Final = 100
+"""Hits that are ranked: this many of the newest, and as many with a term in the head."""
+_HEAD: Final = "{title description tags}"
 _EXCERPT: Final = 80
 _FIELDS: Final = ", ".join(f"f.{column}" for column in index.COLUMNS)
 _BLANKS: Final = str.maketrans(dict.fromkeys((*JS_SPACE, "\0"), " "))
@@ -64,9 +71,13 @@ def search(store: Store, query: str, *, limit: int = 10) -> list[Hit]:
         return []
     with reading(store):
         sync(store)
-        found = _ranked(store, terms, limit)
         folded = list(map(index.fold, terms))
-        return [hit for row, score in found if (hit := _hit(store, row, score, folded))]
+        found = _ranked(_candidates(store, terms, folded, max(limit, _CANDIDATES)), folded)
+        return [
+            hit
+            for score, row, texts in found[:limit]
+            if (hit := _hit(store, row, score, texts, folded))
+        ]
 
 
 def terms_of(query: str) -> list[str]:
@@ -81,60 +92,113 @@ def terms_of(query: str) -> list[str]:
     return terms
 
 
-def _ranked(store: Store, terms: list[str], limit: int) -> list[tuple[int, float]]:
-    if store.tokenizer != "trigram":
-        return _verified(store, terms, limit)
+class _Candidate(NamedTuple):
+    """A row that may be a hit: its texts, and the same folded."""
+
+    row: int
+    texts: list[str]
+    folded: list[str]
+
+
+def _candidates(
+    store: Store, terms: list[str], folded: list[str], most: int
+) -> Iterator[_Candidate]:
+    """Give the newest hits, and more of those that stand out when these are not all."""
+    if store.tokenizer == "trigram":
+        newest = list(_texts(store, _newest(store, terms, most)))
+    else:
+        newest = list(islice(_holding(store, _by_pairs(store, folded), folded), most))
+    yield from newest
+    if len(newest) == most:
+        seen = {one.row for one in newest}
+        rows = _with_head(store, folded, most)
+        yield from _holding(store, (row for row in rows if row not in seen), folded)
+
+
+def _newest(store: Store, terms: list[str], most: int) -> list[int]:
     long = [term for term in terms if len(term) >= _TRIGRAM]
     short = [index.fold(term) for term in terms if len(term) < _TRIGRAM]
     if not long:
-        return list(_tiers(store, _all(short), limit))
-    # The unary plus keeps SQLite from running the first index once per row of the second.
-    also = "AND +rowid IN (SELECT rowid FROM dcb_grams WHERE dcb_grams MATCH :short)"
-    rows = store.db.execute(
-        f"SELECT rowid, -rank FROM snapshot_fts WHERE snapshot_fts MATCH :long"  # noqa: S608 - our names
-        f" AND rank MATCH '{_BM25}' {also if short else ''} ORDER BY rank LIMIT :limit",
-        {"long": _all(long), "short": _all(short), "limit": limit},
-    )
-    return [(row, float(score)) for row, score in rows]
-
-
-def _tiers(store: Store, expression: str, limit: int) -> Iterator[tuple[int, float]]:
-    """Give the newest hits in the title, then with the description, and so on."""
-    seen: set[int] = set()
-    for tier in range(len(index.GRAM_COLUMNS)):
-        columns = " ".join(index.GRAM_COLUMNS[: tier + 1])
-        rows = store.db.execute(
+        found = store.db.execute(
             "SELECT rowid FROM dcb_grams WHERE dcb_grams MATCH ? ORDER BY rowid DESC LIMIT ?",
-            (f"{{{columns}}} : ({expression})", limit),
+            (_all(short), most),
         )
-        for (row,) in rows:
-            if row not in seen and len(seen) < limit:
-                seen.add(row)
-                yield row, float(len(index.GRAM_COLUMNS) - tier)
-        if len(seen) >= limit:
-            return
+    else:
+        # The unary plus keeps SQLite from running the first index once per row of the second.
+        also = "AND +rowid IN (SELECT rowid FROM dcb_grams WHERE dcb_grams MATCH :short)"
+        found = store.db.execute(
+            "SELECT rowid FROM snapshot_fts WHERE snapshot_fts MATCH :long"  # noqa: S608 - our names
+            f" {also if short else ''} ORDER BY rowid DESC LIMIT :most",
+            {"long": _all(long), "short": _all(short), "most": most},
+        )
+    return [row for (row,) in found]
 
 
-def _verified(store: Store, terms: list[str], limit: int) -> list[tuple[int, float]]:
-    """Search without trigram: all pairs of a term must be there, then the term itself."""
-    terms = list(map(index.fold, terms))
-    pairs = {term[i : i + 2] for term in terms for i in range(max(1, len(term) - 1))}
-    found: list[tuple[int, float]] = []
-    for row, score in _tiers(store, _all(sorted(pairs)), 1 << 40):
-        texts = _texts(store, row)
-        if texts is not None and all(any(term in text for text in texts) for term in terms):
-            found.append((row, score))
-            if len(found) == limit:
-                break
-    return found
+def _by_pairs(store: Store, folded: list[str]) -> Iterator[int]:
+    """Give the rows that have all pairs of all terms, the newest first; not all are hits."""
+    found = store.db.execute(
+        "SELECT rowid FROM dcb_grams WHERE dcb_grams MATCH ? ORDER BY rowid DESC",
+        (_all(sorted({pair for term in folded for pair in _pairs(term)})),),
+    )
+    return (row for (row,) in found)
 
 
-def _texts(store: Store, row: int) -> list[str] | None:
-    texts = store.db.execute(
-        f"SELECT {_FIELDS} FROM snapshot_fts AS f WHERE rowid = ?",  # noqa: S608 - our names
-        (row,),
-    ).fetchone()
-    return None if texts is None else [index.fold(str(text or "")) for text in texts]
+def _with_head(store: Store, folded: list[str], most: int) -> list[int]:
+    """Give the newest rows that have all pairs of some term in title, description or tags."""
+    any_term = " OR ".join(f"({_HEAD} : ({_all(_pairs(term))}))" for term in folded)
+    found = store.db.execute(
+        "SELECT rowid FROM dcb_grams WHERE dcb_grams MATCH ? ORDER BY rowid DESC LIMIT ?",
+        (any_term, most),
+    )
+    return [row for (row,) in found]
+
+
+def _pairs(term: str) -> list[str]:
+    return list(dict.fromkeys(term[i : i + 2] for i in range(max(1, len(term) - 1))))
+
+
+def _holding(store: Store, rows: Iterable[int], folded: list[str]) -> Iterator[_Candidate]:
+    """Give the rows in which every term stands as it is."""
+    waiting = iter(rows)
+    while some := list(islice(waiting, _CANDIDATES)):
+        for one in _texts(store, some):
+            if all(any(term in text for text in one.folded) for term in folded):
+                yield one
+
+
+def _texts(store: Store, rows: list[int]) -> Iterator[_Candidate]:
+    """Give the indexed texts of rows, in the same order."""
+    found = store.db.execute(
+        f"SELECT f.rowid, {_FIELDS} FROM snapshot_fts AS f"  # noqa: S608 - our names
+        " WHERE f.rowid IN (SELECT value FROM json_each(?))",
+        (f"[{','.join(map(str, rows))}]",),
+    )
+    texts = {row: [str(text or "") for text in values] for row, *values in found}
+    for row in rows:
+        if row in texts:
+            yield _Candidate(row, texts[row], list(map(index.fold, texts[row])))
+
+
+def _ranked(
+    candidates: Iterable[_Candidate], folded: list[str]
+) -> list[tuple[float, int, list[str]]]:
+    """Rank by bm25; all hits have all terms, so no term weighs more than another.
+
+    Source: SQLite FTS5, section 5.1.1 (the bm25 function), k1 = 1.2 and b = 0.75.
+    """
+    found = list(candidates)
+    sizes = [sum(map(len, one.texts)) for one in found]
+    mean = sum(sizes) / len(sizes) if found else 1
+    ranked = []
+    for one, size in zip(found, sizes, strict=True):
+        rest = _K1 * (1 - _B + _B * size / (mean or 1))
+        score = 0.0
+        for term in folded:
+            counts = [text.count(term) for text in one.folded]
+            often = sum(weight * n for weight, n in zip(_WEIGHTS, counts, strict=True))
+            score += often * (_K1 + 1) / (often + rest)
+        ranked.append((score, one.row, one.texts))
+    return sorted(ranked, key=lambda item: item[:2], reverse=True)
 
 
 def _all(terms: Iterable[str]) -> str:
@@ -146,17 +210,17 @@ def _quoted(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
 
 
-def _hit(store: Store, row: int, score: float, terms: list[str]) -> Hit | None:
+def _hit(store: Store, row: int, score: float, texts: list[str], terms: list[str]) -> Hit | None:
     found = store.db.execute(
-        f"SELECT s.snapshot_id, s.title, f.tags, s.created_at, s.encrypted, {_FIELDS}"  # noqa: S608 - our names
-        " FROM snapshot_fts AS f JOIN snapshots AS s USING (snapshot_id) WHERE f.rowid = ?",
+        "SELECT snapshot_id, title, created_at, encrypted FROM snapshots WHERE snapshot_id ="
+        " (SELECT snapshot_id FROM dcb_index WHERE id = ?)",
         (row,),
     ).fetchone()
     if found is None:
         return None
-    snapshot_id, title, tags, created_at, encrypted, *texts = found
-    excerpt, marks = _excerpt([str(text or "") for text in texts], terms)
-    return Hit(snapshot_id, title, tags, created_at, bool(encrypted), score, excerpt, marks)
+    snapshot_id, title, created_at, encrypted = found
+    excerpt, marks = _excerpt(texts, terms)
+    return Hit(snapshot_id, title, texts[2], created_at, bool(encrypted), score, excerpt, marks)
 
 
 def _excerpt(texts: list[str], terms: list[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
