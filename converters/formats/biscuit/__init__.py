@@ -26,7 +26,8 @@ which kept the form of the lines. The version is nowhere in a dump; the form tel
 
 Lost in a dump: line breaks of questions and answers, all arguments but one, the output of the 15
 tools that can be asked again, reasoning, usage, ids, all times but one per floor. The header time
-is the end of the floor; its zone is a constant (``declared``), ``--tz`` gives another.
+is the end of the floor; its zone is a constant (``x-dcb.native.zone``:
+``declared``), ``--tz`` gives another.
 
 Written is the dump or ``ctx.json`` (``form=ctx``), by the same sieve: one floor per turn, header
 time = time of the turn in UTC+8. ``threshold=N`` removes the boxes when the dump is estimated above

@@ -75,6 +75,11 @@ class Walk:
         """Keep something in ``x-dcb.native`` as an element of a list."""
         self.extra.setdefault("native", {}).setdefault(name, []).append(value)
 
+    def declare_zone(self, floors: Iterable[Floor]) -> None:
+        """Mark that header times are in the zone that the header declares, which may be wrong."""
+        if self.tz is None and any(floor.timestamp is not None for floor in floors):
+            self.extra.setdefault("native", {})["zone"] = "declared"
+
     def messages(self, items: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Add messages; each one gets its fate in the ledger."""
         for place, message in items:
@@ -133,6 +138,7 @@ class Walk:
                 self.known.add(floor.n)
                 add_floor(floor, self.builder, self.ledger, tz=self.tz, place=f"{place}:")
         note_losses(taken, self.ledger)
+        self.declare_zone(taken)
         if dump.floors or not content_of(message).strip():
             self.ledger.mapped()
         else:

@@ -166,8 +166,10 @@ def _add_dump(text: str, walk: Walk, ctx: Context, beside: dict[int, _Raw]) -> N
     if beside:
         taken = _merge(dump.floors, beside, walk)
         note_losses(taken, ledger, damaged=damaged)
+        walk.declare_zone(taken)
         return
     note_losses(dump.floors, ledger, missing=dump.missing, damaged=damaged)
+    walk.declare_zone(dump.floors)
     for floor, copy in duplicates(dump.floors):
         add_floor(floor, walk.builder, ledger, copy=copy, tz=walk.tz)
 

@@ -147,6 +147,8 @@ def test_dump_into_turns() -> None:
 def test_zone_of_the_caller() -> None:
     there, _ = session_of(DUMP, tz=timezone(timedelta(hours=2)))
     utc, _ = session_of(DUMP, tz=UTC)
+    declared, _ = session_of(DUMP)
+    assert (declared.extra, there.extra) == ({"native": {"zone": "declared"}}, None)
     assert there.turns[0].steps[-1].time == DAY + 15 * 60_000 + 6 * 3_600_000
     assert utc.turns[0].steps[-1].time == DAY + 15 * 60_000 + 8 * 3_600_000
 
