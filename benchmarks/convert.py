@@ -1,6 +1,6 @@
 """What a conversion costs against orjson.loads over the same bytes.
 
-    python benchmarks/convert.py [--mb 100] [--runs 3] [claude codex chatgpt openai-chat interchange]
+    python benchmarks/convert.py [--mb 100] [--runs 3] [claude codex chatgpt openai-chat ...]
 
 Each figure is the median processor time (user and system) of runs in processes of their own,
 with the start of the interpreter taken off both sides (``dcb --version``, ``python -c "import
