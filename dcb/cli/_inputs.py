@@ -101,6 +101,25 @@ def collect(
                     yield found._replace(only=only)
 
 
+def everything(
+    tools: list[str] | None,
+    *,
+    on_error: Callable[[DcbError], None],
+    on_skip: Callable[[Skipped], None] = lambda _: None,
+) -> Iterator[Unit]:
+    """Give every input that a scan of this machine finds, each store or file once."""
+    from dcb.cli.scan import chosen, machine, stored
+    from dcb.scan import Unreadable, scan
+
+    seen: set[tuple[str, str]] = set()
+    for one in scan(chosen(tools), machine(), cache=stored()):
+        if isinstance(one, Unreadable):
+            on_error(BadInput(one.reason, path=one.path))
+        elif (one.tool, one.path) not in seen:
+            seen.add((one.tool, one.path))
+            yield from collect([one.path], from_=one.tool, on_error=on_error, on_skip=on_skip)
+
+
 def open_named(inputs: Iterable[str], **how: Any) -> Iterator[Input | Skipped | DcbError]:
     """Give every input without looking for its format."""
     for name in inputs:

@@ -18,12 +18,12 @@ from dcb.cli import _run
 from dcb.cli._inputs import (
     BranchOption,
     FromOption,
-    InputsArgument,
     JsonOption,
     StrictOption,
     SubagentsOption,
     TzOption,
     collect,
+    everything,
     open_named,
     read_options,
 )
@@ -59,11 +59,20 @@ class _Problems:
 
 @app.command("export", epilog="Example: dcb bundle export ~/.claude/projects -o backup/")
 def export_(
-    inputs: InputsArgument,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[INPUT...]", help="Files, folders, archives, scan:NAME, or -."),
+    ] = None,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the bundles.")
     ],
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every session of this machine; see `dcb scan`.")
+    ] = False,
+    tool: Annotated[
+        list[str] | None, typer.Option("--tool", help="With --all: only this tool; may repeat.")
+    ] = None,
     from_: FromOption = None,
     subagents: SubagentsOption = "include",
     branch: BranchOption = "active",
@@ -88,7 +97,12 @@ def export_(
     secret = None
     if seal or passphrase_file is not None:
         secret = passphrase(passphrase_file, sealing=True)
-    found = collect(inputs, from_=from_, on_error=problems.take, on_skip=_skipped)
+    if bool(inputs) == all_ or (tool and not all_):
+        raise UsageError("give inputs, or --all with or without --tool")
+    if all_:
+        found = everything(tool, on_error=problems.take, on_skip=_skipped)
+    else:
+        found = collect(inputs or (), from_=from_, on_error=problems.take, on_skip=_skipped)
     reports: list[Report] = []
     made: dict[str, int] = {}
     outside = (unit for unit in found if not _is_below(unit, output))

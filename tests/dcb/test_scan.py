@@ -170,3 +170,17 @@ def test_names_as_inputs(tmp_path: Path) -> None:
     done = dcb("show", "scan:zzzz", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / ".c"))
     assert done.code == 1
     assert "no session of this machine fits" in done.err
+
+
+def test_bundle_of_everything(tmp_path: Path) -> None:
+    session(tmp_path, "aaaa1111")
+    session(tmp_path, "bbbb2222", turns=3)
+    out = tmp_path / "backup"
+    command = ("bundle", "export", "--all", "--tool", "claude", "-o", str(out), "--json")
+    lines = run(tmp_path, *command)
+    assert {one["status"] for one in lines if "status" in one} == {"written"}
+    assert len(list(out.glob("*.dshbundle.json"))) == 2
+    again = run(tmp_path, *command)
+    assert {one["status"] for one in again if "status" in one} == {"unchanged"}
+    done = dcb("bundle", "export", "-o", str(out), HOME=str(tmp_path))
+    assert done.code == 2
