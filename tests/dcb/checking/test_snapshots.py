@@ -183,3 +183,20 @@ def test_what_the_original_would_misread_is_told() -> None:
 
 def test_bytes_that_are_no_text() -> None:
     assert [p.code for p in check_snapshot(b"---\ndcb_schema: \xff")] == ["unreadable"]
+
+
+def test_two_bare_entries_and_text_in_the_summary_that_the_original_cuts() -> None:
+    heading = serialize(good()).replace("### Goal", "### <!-- dcb:layer:preference -->")
+    assert "content-loss" in codes(reseal(heading))
+    inside = VerbatimEntry(
+        id="v-001", kind="code", content="```\n<!-- dcb:layer:preference -->\n```"
+    )
+    assert "content-loss" in codes(serialize(replace(good(), verbatim=(inside, *good().verbatim))))
+
+
+def test_what_is_missing_is_said_where_it_is_missing() -> None:
+    text = serialize(good()).replace("<!-- dcb:entry id=v-002", "<!-- dcb:entry id=v-001")
+    lines = text.split("\n")
+    (found,) = [p for p in check_snapshot(text.encode()) if p.code == "duplicate-id"]
+    assert "id=v-001" in lines[found.line - 1]
+    assert found.line > lines.index(next(line for line in lines if "id=v-001" in line)) + 1
