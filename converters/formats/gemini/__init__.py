@@ -1,22 +1,30 @@
-"""Gemini CLI chat recordings.
+"""Gemini CLI chat recordings and checkpoints.
 
 ``~/.gemini/tmp/<project>/chats/session-<time>-<id>.json`` (older builds) or ``.jsonl`` (newer);
 ``<project>`` is the sha256 of the project root or a short name from ``~/.gemini/projects.json``.
-Subagents lie in ``chats/<session id>/<id>.jsonl``. ``~/.gemini`` is shared with Antigravity, whose
-files are another format.
+Subagents lie in ``chats/<session id>/<id>.jsonl`` and are sessions of their own. Where a ``.json``
+has its ``.jsonl`` beside it, the tool went on in the second, and that counts. ``/chat save TAG``
+writes ``checkpoint-TAG.json``, the raw contents of the API. ``~/.gemini`` is shared with
+Antigravity, whose files are another format.
 
-A record is a message of ``messages``, or a line of the recording. The recording is replayed: a line
-with a known id replaces the message, ``{"$set": {...}}`` merges into the metadata (a ``messages``
-in it replaces the list), ``{"$rewindTo": id}`` takes back that message and what follows. What was
-replaced is counted as ``duplicate-record``, what was taken back as ``message-discarded``.
+A record is a message of ``messages``, a line of the recording or a content of a checkpoint. The
+recording is replayed: a line with a known id replaces the message (``duplicate-record``),
+``{"$set": {...}}`` merges into the metadata (a ``messages`` in it replaces the list; messages that
+are gone then are ``message-discarded``), ``{"$rewindTo": id}`` takes back that message and what
+follows: a branch.
 
-- Tool results stand inside their calls. ``thoughts`` become reasoning, subject and description.
-- ``tokens.input`` includes cached tokens, they are taken off; ``output`` excludes thoughts, they are
-  added. The provider's own numbers stay in ``x-dcb.usage`` of the usage.
-- ``info``, ``warning`` and ``error`` messages are banners of the program, skipped.
-- The working directory is known only where ``directories`` has one.
+- Tool results stand inside their calls; in checkpoints in the next user content.
+- ``thoughts`` become reasoning, subject and description.
+- ``tokens.input`` includes cached tokens, which are taken off; ``output`` excludes thoughts, which
+  are added. The provider's own numbers stay in ``x-dcb.usage`` of the usage. Zeros are no report.
+- ``info``, ``warning`` and ``error`` messages are banners of the program, skipped; "Request
+  cancelled." aborts the turn. The environment that the program tells the model is skipped too.
+- A ``<state_snapshot>`` is a compaction. A recording rewritten by a compaction has none
+  (``compacted-unavailable``).
+- The working directory is the folder of ``directories``, ``projects.json`` or
+  ``trustedFolders.json`` whose sha256 is ``projectHash``, else the first of ``directories``.
 
-When both a ``.json`` and its ``.jsonl`` of one session exist, the tool went on in the second.
+Lost: the display copies of results (``resultDisplay``) where a result is there.
 Source: Gemini CLI's ``chatRecordingService``.
 """
 
@@ -24,7 +32,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from converters.formats.gemini.read import read
+from converters.formats.gemini.projects import LISTS
+from converters.formats.gemini.read import TAGGED, contents_of, read
+from converters.formats.gemini.walk import is_preamble
 from converters.types import Capabilities, Format, Head, Match
 
 __all__ = ["FORMAT"]
@@ -34,6 +44,9 @@ _TYPES: Final = ("user", "gemini", "model", "info", "error", "warning")
 
 def probe(head: Head) -> Match | None:
     """Recognise ``sessionId`` with messages that have a type, or the first line of a recording."""
+    contents = contents_of(head.root)
+    if contents is not None:
+        return _probe_checkpoint(contents, head.name)
     first = head.records[0] if head.records else {}
     if not isinstance(first.get("sessionId"), str):
         return None
@@ -48,6 +61,17 @@ def probe(head: Head) -> Match | None:
     return None
 
 
+def _probe_checkpoint(contents: list[Any], name: str) -> Match | None:
+    """Recognise a checkpoint by what the program tells the model first, or by its name."""
+    first = contents[0]
+    parts = first.get("parts") if isinstance(first, dict) else None
+    part = parts[0] if isinstance(parts, list) and parts else None
+    text = part.get("text") if isinstance(part, dict) else None
+    if isinstance(text, str) and is_preamble(text):
+        return Match(90, "contents that start with Gemini CLI's environment")
+    return Match(85, "contents in a checkpoint") if TAGGED.fullmatch(name) else None
+
+
 def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and value.get("type") in _TYPES and "content" in value
 
@@ -56,6 +80,9 @@ _PLACES: Final = (
     ".gemini/tmp/*/chats/session-*.json",
     ".gemini/tmp/*/chats/session-*.jsonl",
     ".gemini/tmp/*/chats/*/*.jsonl",
+    ".gemini/tmp/*/checkpoint-*.json",
+    ".gemini/history/*/chats/session-*.json",
+    ".gemini/history/*/chats/session-*.jsonl",
 )
 
 FORMAT = Format(
@@ -72,7 +99,11 @@ FORMAT = Format(
         timestamps=True,
         usage=True,
         attachments=True,
+        branches=True,
+        compacted=True,
         notes={
+            "branches": "gemini: rewound messages",
+            "compacted": "gemini: the state snapshot of a checkpoint",
             "images": "gemini: inline data of prompts and results",
             "timestamps": "gemini: of each message",
             "usage": "gemini: `tokens` of each message",
@@ -81,5 +112,6 @@ FORMAT = Format(
     ),
     aliases=("gemini-cli",),
     places={"linux": _PLACES, "darwin": _PLACES, "win32": _PLACES},
+    companions=("{stem}.json", "../logs.json", *LISTS),
     resume="gemini --resume {id}",
 )
