@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._codecs import MEMBER_METHODS, Counter, Mark, Pieces, inflate_member
 from converters.opening._content import Stretch
-from converters.opening._streams import Window, buffered
+from converters.opening._streams import Window, buffered, unbuffered
 from converters.opening._trees import IndexTree, kind_of
 
 if TYPE_CHECKING:
@@ -169,14 +169,14 @@ class ZipMember:
 
     def open(self) -> BinaryIO:
         """Open what comes out of it."""
-        stream = self._archive.open()
+        stream = unbuffered(self._archive.open())
         stream.seek(max(self._offset, 0))
         header = stream.read(_LOCAL)
         if len(header) < _LOCAL or not header.startswith(_LOCAL_MAGIC):
             stream.close()
             raise BadInput("damaged zip archive (no member here)", path=self._name)
         start = self._offset + _LOCAL + sum(struct.unpack_from("<HH", header, 26))
-        packed = buffered(Window(stream, start, self._packed, self._name))
+        packed: Any = Window(stream, start, self._packed, self._name)
         counter = Counter(self._name, self._budget, self._mark)
         return buffered(Pieces(inflate_member(packed, self._method, counter, self._expected)))
 

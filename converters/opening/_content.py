@@ -7,7 +7,7 @@ import mmap
 from typing import BinaryIO, Protocol
 
 from converters.opening._codecs import Budget, Codec, Counter, Mark, Pieces, expand
-from converters.opening._streams import Spool, Window, buffered, open_regular
+from converters.opening._streams import Spool, Window, buffered, open_regular, unbuffered
 
 __all__ = ["Content", "Held", "Packed", "Plain", "Stretch"]
 
@@ -106,7 +106,7 @@ class Stretch:
         self.torn: str | None = None
 
     def open(self) -> BinaryIO:
-        stream = self._whole.open()
+        stream = unbuffered(self._whole.open())
         end = stream.seek(0, io.SEEK_END)
         if self._start + (self.size or 0) > end:
             self.torn = "archive cut"

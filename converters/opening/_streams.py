@@ -9,11 +9,11 @@ import stat
 import tempfile
 import threading
 import weakref
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from converters.errors import BadInput, LimitReached
 
-__all__ = ["CHUNK", "Spool", "Window", "buffered", "open_regular", "plain_error"]
+__all__ = ["CHUNK", "Spool", "Window", "buffered", "open_regular", "plain_error", "unbuffered"]
 
 CHUNK: Final = 1 << 18
 _IN_MEMORY: Final = 32 << 20
@@ -22,6 +22,11 @@ _IN_MEMORY: Final = 32 << 20
 def buffered(raw: io.RawIOBase) -> io.BufferedReader:
     """Put a large buffer over a raw stream, so that lines are cut in C."""
     return io.BufferedReader(raw, CHUNK)
+
+
+def unbuffered(stream: BinaryIO) -> BinaryIO:
+    """Take the buffer off a stream that is read in places; otherwise each place fills it."""
+    return cast("BinaryIO", stream.detach()) if isinstance(stream, io.BufferedReader) else stream
 
 
 def plain_error(error: OSError, name: str) -> BadInput:
