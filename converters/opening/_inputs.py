@@ -13,6 +13,7 @@ from converters import sqlitedb
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._codecs import Budget, codec_of
 from converters.opening._content import Packed
+from converters.opening._streams import Spool
 from converters.opening._trees import DiskTree, IndexTree, find
 from converters.types import HEAD_BYTES, Head, Input, Limits
 
@@ -174,9 +175,12 @@ class Stored(_Named):
         raise LimitReached(f"a document of more than {limit} bytes", path=self.name)
 
     def view(self) -> bytes | mmap.mmap:
-        """Give all bytes, mapped where they lie in a file."""
+        """Give all bytes, mapped where they lie in a file; packed ones are unpacked into one."""
         view = self._content.view()
-        return self.read() if view is None else view
+        if view is None:
+            with self._content.open() as stream:
+                view = Spool(stream, self.name, self._limits.document).view()
+        return view
 
     def database(self) -> sqlite3.Connection:
         """Open an SQLite input read-only without a trace beside it; the caller closes it."""
