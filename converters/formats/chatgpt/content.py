@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from converters.formats.chatgpt.files import Files
     from converters.ledger import Ledger
 
-__all__ = ["blocks_of", "system_text", "text_of", "thoughts_of"]
+__all__ = ["KNOWN", "blocks_of", "system_text", "text_of", "thoughts_of"]
 
 _AUDIO: Final = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
 _TEXT_MEMBERS: Final = ("text", "content", "result", "summary")
-_KNOWN: Final = frozenset(
+KNOWN: Final = frozenset(
     {
         "text",
         "multimodal_text",
@@ -97,7 +97,7 @@ def blocks_of(
                 if part:
                     blocks.append(Text(part))
             elif isinstance(part, dict):
-                block = _part(part, files, ledger, place)
+                block = _part(part, metadata, files, ledger, place)
                 if block is not None:
                     blocks.append(block)
             elif part is not None:
@@ -124,38 +124,55 @@ def _by_kind(
     if isinstance(url, str) and url:
         title = content.get("title") or content.get("domain")
         blocks.insert(0, Text(f"{title} {url}" if isinstance(title, str) and title else url))
-    if isinstance(kind, str) and kind not in _KNOWN:
+    if isinstance(kind, str) and kind not in KNOWN:
         ledger.note("unknown-block", place, kind=kind[:40])
 
 
-def _part(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block | None:
+def _part(
+    part: dict[str, Any], metadata: dict[str, Any], files: Files, ledger: Ledger, place: str
+) -> Block | None:
     kind = part.get("content_type")
     if kind == "image_asset_pointer":
-        return _image(part, files, ledger, place)
+        return _image(part, metadata, files, ledger, place)
     if kind in _AUDIO:
         return _audio(part, files, ledger, place)
     text = _part_text(part)
-    if kind != "audio_transcription":
-        ledger.note("unknown-block", place, kind=str(kind)[:40])
-    return Text(text) if text else None
+    if kind == "audio_transcription":
+        return Text(text) if text else None
+    ledger.note("unknown-block", place, kind=kind[:40] if isinstance(kind, str) else "part")
+    return Text(text, {"native": part}) if text else None
 
 
-def _image(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block:
-    metadata = part.get("metadata")
-    dalle = metadata.get("dalle") if isinstance(metadata, dict) else None
+def _image(
+    part: dict[str, Any], metadata: dict[str, Any], files: Files, ledger: Ledger, place: str
+) -> Block:
+    made = part.get("metadata")
+    dalle = made.get("dalle") if isinstance(made, dict) else None
     prompt = dalle.get("prompt") if isinstance(dalle, dict) else None
-    block = _picture(part.get("asset_pointer"), files, ledger, place)
+    pointer = part.get("asset_pointer")
+    key = asset_id(pointer)
+    entries = metadata.get("attachments")
+    name = next(
+        (
+            entry.get("name")
+            for entry in (entries if key is not None and isinstance(entries, list) else ())
+            if isinstance(entry, dict) and asset_id(entry.get("id")) == key
+        ),
+        None,
+    )
+    block = _picture(pointer, name, files, ledger, place)
     if isinstance(prompt, str) and prompt:
         block.extra = {**(block.extra or {}), "native": {"prompt": prompt}}
     return block
 
 
-def _picture(pointer: Any, files: Files, ledger: Ledger, place: str) -> Block:
+def _picture(pointer: Any, name: Any, files: Files, ledger: Ledger, place: str) -> Block:
+    """Give an image by its pointer; ``name`` is what the person called it."""
     asset = files.load(pointer)
     if asset is not None:
-        return image_or_file(ledger, place, data=asset.data, name=asset.name)
+        return image_or_file(ledger, place, data=asset.data, name=name or asset.name)
     reference = {"id": pointer} if isinstance(pointer, str) and pointer else None
-    return image_or_file(ledger, place, reference=reference)
+    return image_or_file(ledger, place, name=name, reference=reference)
 
 
 def _audio(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Block:
@@ -224,7 +241,7 @@ def _drawn(result: Any, files: Files, ledger: Ledger, place: str) -> list[Block]
     """Give the images that a run of code made."""
     messages = result.get("messages") if isinstance(result, dict) else None
     return [
-        _picture(message.get("image_url"), files, ledger, place)
+        _picture(message.get("image_url"), None, files, ledger, place)
         for message in (messages if isinstance(messages, list) else ())
         if isinstance(message, dict) and message.get("message_type") == "image"
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from converters import jsonio
-from converters.errors import BadInput, DcbError
+from converters.errors import DcbError
 from converters.formats.chatgpt.tree import is_conversation
 from converters.ledger import Ledger
 
@@ -52,7 +52,7 @@ def conversations(source: Input, ctx: Context) -> Iterator[Found]:
     name = ledger.source
     for part in _parts(source):
         if part is not source:
-            ledger.source = part.name
+            ledger.source = name.removesuffix(_last(source.name)) + _last(part.name)
         try:
             for place, value in _values(part, ctx):
                 if not is_conversation(value):
@@ -89,6 +89,10 @@ def _parts(source: Input) -> Iterator[Input]:
                 yield names[name]
 
 
+def _last(name: str) -> str:
+    return name.replace("!", "/").rpartition("/")[2]
+
+
 def _identity(conversation: dict[str, Any]) -> str | None:
     for member in ("conversation_id", "id"):
         value = conversation.get(member)
@@ -119,20 +123,31 @@ def _array(
             yield from _tail(data, offset, f"{base}/{index}", source, ctx)
             return
         end = offset + len(piece)
-        yield f"{base}/{index}", _value(piece, source, ctx)
+        place = f"{base}/{index}"
+        yield place, _value(piece, place, source, ctx)
     rest = data[end : end + 4096].lstrip(_SPACE + b",")
     if not opened[1] and rest[:1] == b"]" and rest[1:].strip(_SPACE + b"\x00"):
         ctx.ledger.note("text-outside-records", f"byte {end}")
 
 
-def _value(piece: memoryview, source: Input, ctx: Context) -> Any:
+def _value(piece: memoryview, place: str, source: Input, ctx: Context) -> Any:
     try:
         return _decode(piece)
     except _REFUSED:
-        try:
-            return jsonio.load(bytes(piece), ctx.ledger, path=source.name)[0]
-        except DcbError:
-            return None
+        return _mended(bytes(piece), place, source, ctx)
+
+
+def _mended(data: bytes, place: str, source: Input, ctx: Context) -> Any:
+    """Read a conversation that needs repair; what was repaired is noted at its place."""
+    repairs = Ledger()
+    try:
+        value = jsonio.load(data, repairs, path=source.name)[0]
+    except DcbError:
+        return None
+    for entry in repairs.report().entries:
+        if entry.rule != "truncated-input":
+            ctx.ledger.note(entry.rule, place, entry.count)
+    return value
 
 
 def _tail(
@@ -144,11 +159,7 @@ def _tail(
     if not rest:
         ledger.note("truncated-input", f"byte {offset}")
         return
-    torn = Ledger()
-    try:
-        value = jsonio.load(rest, torn, path=source.name)[0]
-    except BadInput:
-        value = None
+    value = _mended(rest, place, source, ctx)
     if is_conversation(value) and value["mapping"]:
         ledger.note("truncated-input", f"byte {offset}")
         yield place, value

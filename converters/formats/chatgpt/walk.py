@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from converters.formats.chatgpt.content import blocks_of, system_text, text_of, thoughts_of
+from converters.formats.chatgpt.content import (
+    KNOWN,
+    blocks_of,
+    system_text,
+    text_of,
+    thoughts_of,
+)
 from converters.ir import Block, Extra, Meta, Session, ToolCallBlock, ToolResult
 from converters.ledger import Ledger
 from converters.text import parse_time
@@ -21,7 +27,9 @@ __all__ = ["Walk"]
 _TAKEN: Final = frozenset({"mapping", "current_node", "title", "create_time", "conversation_id",
                            "default_model_slug"})  # fmt: skip
 _CONTEXT: Final = ("user_editable_context", "model_editable_context")
-_ASIDE: Final = frozenset({"system-prompt-aside", "role-unknown", "message-discarded"})
+_ASIDE: Final = frozenset(
+    {"system-prompt-aside", "role-unknown", "message-discarded", "unknown-record"}
+)
 _FAILED: Final = ("error", "finished_with_error")
 _PLAIN: Final[dict[str, Any]] = {}
 
@@ -78,7 +86,7 @@ class Walk:
         if self._records:
             extra["records"] = self._records
         native = {name: v for name, v in value.items() if name not in _TAKEN and v}
-        if native.get("id") == self._found.identity:
+        if "id" in native and native["id"] == self._found.identity:
             del native["id"]
         if native:
             extra["native"] = native
@@ -156,6 +164,14 @@ class Walk:
         self._records.append(said.message)
         return "message-discarded"
 
+    def _empty(self, said: _Said) -> str:
+        """Keep a message aside whose type is not known and that has no text."""
+        kind = said.content.get("content_type")
+        if not isinstance(kind, str) or kind in KNOWN:
+            return "empty-message"
+        self._records.append(said.message)
+        return "unknown-record"
+
     def _prompt(self, said: _Said) -> str | None:
         if said.metadata.get("is_visually_hidden_from_conversation"):
             return "injection-skipped"
@@ -163,7 +179,7 @@ class Walk:
             return self._discard(said)
         blocks = self._blocks(said)
         if not blocks:
-            return "empty-message"
+            return self._empty(said)
         self._flush()
         self._answered = None
         self._calls.turn()
@@ -196,7 +212,7 @@ class Walk:
         else:
             blocks = self._blocks(said)
         if not blocks:
-            return "empty-message"
+            return self._empty(said)
         self._answered = None
         self._turns.step(
             self._reasoning + blocks if self._reasoning else blocks,
@@ -240,7 +256,7 @@ class Walk:
         call = call or self._calls.answer()
         if call is None:
             if not blocks:
-                return "empty-message"
+                return self._empty(said)
             made = self._call({}, tool, "", place)
             call = self._calls.answer(tool) or made.id
             self._turns.block(made, self._turns.current or self._turns.step(time=time))

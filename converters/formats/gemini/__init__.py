@@ -9,9 +9,9 @@ Antigravity, whose files are another format.
 
 A record is a message of ``messages``, a line of the recording or a content of a checkpoint. The
 recording is replayed: a line with a known id replaces the message (``duplicate-record``),
-``{"$set": {...}}`` merges into the metadata (a ``messages`` in it replaces the list; messages that
-are gone then are ``message-discarded``), ``{"$rewindTo": id}`` takes back that message and what
-follows: a branch.
+``{"$set": {...}}`` merges into the metadata, and ``{"$rewindTo": id}`` takes back that message and
+what follows: a branch. A ``messages`` in the metadata replaces the list, as compactions do; what
+is gone then stays in front, shadowed.
 
 - Tool results stand inside their calls; in checkpoints in the next user content.
 - ``thoughts`` become reasoning, subject and description.

@@ -58,7 +58,10 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
     if parent is not None and ctx.options.subagents == "skip":
         _leave_out(found, ctx)
         return
-    yield from _sessions(found, source, ctx, parent)
+    agents: dict[str, str] = {}
+    for session in _sessions(found, source, ctx, parent):
+        agents |= _agents(session)
+        yield session
     own = text_of(found.document.get("sessionId"))
     if source.nested or own is None or parent is not None:
         return
@@ -69,7 +72,9 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
         if ctx.options.subagents == "skip":
             _leave_out(beside, ctx)
         else:
-            yield from _sessions(beside, file, ctx, {"sessionId": own})
+            call = agents.get(text_of(beside.document.get("sessionId")) or file.stem)
+            link = {"sessionId": own} | ({"callId": call} if call else {})
+            yield from _sessions(beside, file, ctx, link)
     ctx.ledger.source = name
 
 
@@ -80,8 +85,21 @@ def _parent(document: dict[str, Any], source: Input) -> Extra | None:
     return {"sessionId": None} if document.get("kind") == "subagent" else None
 
 
+def _agents(session: Session) -> dict[str, str]:
+    """Give ``subagent -> call id`` for the calls that name the subagent which ran them."""
+    found = {}
+    for turn in session.turns:
+        for step in turn.steps:
+            for call in step.tool_calls:
+                native = (call.extra or {}).get("native")
+                if isinstance(native, dict) and isinstance(native.get("agentId"), str):
+                    found[native["agentId"]] = call.id
+    return found
+
+
 def _leave_out(found: Recording, ctx: Context) -> None:
     left = [*found.messages, *(placed for branch in found.branches for placed in branch.own)]
+    left += [placed for _, gone in found.rewritten for placed in gone]
     for place, _ in left:
         ctx.ledger.skipped("subagent-skipped", place)
     if not left:
@@ -106,25 +124,26 @@ def _sessions(
         extra: Extra = {"branches": kept} if kept else {}
         if parent is not None:
             extra["parent"] = parent
-        session = _session(found.document, found.messages, source, ctx, told)
+        session = _session(found, found.messages, source, ctx, told)
         if session is not None:
             session.extra = {**(session.extra or {}), **extra} or None
             yield session
     for number, branch in enumerate(found.branches, 1):
         if wanted not in ("all", number):
             continue
-        session = _session(found.document, [*branch.before, *branch.own], source, ctx, told)
+        session = _session(found, [*branch.before, *branch.own], source, ctx, told)
         if session is not None:
             session.meta.id = f"{session.meta.id}~b{number}"
             session.extra = {**(session.extra or {}), "branch": {"of": identity, "n": number}}
             yield session
     left = [placed for placed in found.messages if placed.place not in told]
+    left += [placed for _, gone in found.rewritten for placed in gone if placed.place not in told]
     if left:
         ledger.skipped("branch-collapsed", left[0].place, len(left))
 
 
 def _session(
-    document: dict[str, Any],
+    found: Recording,
     messages: list[Placed],
     source: Input,
     ctx: Context,
@@ -132,12 +151,14 @@ def _session(
 ) -> Session | None:
     """Make a session of messages; those in ``told`` have their fate from another path."""
     walk = Walk(ctx, ctx.ledger)
-    for placed in messages:
-        walk.take(placed, Ledger() if placed.place in told else None)
-        told.add(placed.place)
+    for line, gone in found.rewritten:
+        _take(walk, gone, told)
+        walk.compacted(line)
+    _take(walk, messages, told)
     turns = walk.finish()
     if not turns:
         return None
+    document = found.document
     own = text_of(document.get("sessionId"))
     cwd = cwd_of(document, source)
     if cwd is None:
@@ -154,6 +175,12 @@ def _session(
         turns=turns,
         extra=_extra(document, walk, cwd),
     )
+
+
+def _take(walk: Walk, messages: list[Placed], told: set[str | int]) -> None:
+    for placed in messages:
+        walk.take(placed, Ledger() if placed.place in told else None)
+        told.add(placed.place)
 
 
 def _extra(document: dict[str, Any], walk: Walk, cwd: str | None) -> Extra | None:

@@ -29,11 +29,15 @@ class Rewound(NamedTuple):
 
 
 class Recording:
-    """What a file says after all of its lines."""
+    """What a file says after all of its lines.
+
+    ``rewritten``: messages that a list of messages left out, and the place of that list.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self.document: dict[str, Any] = {}
         self.branches: list[Rewound] = []
+        self.rewritten: list[tuple[str | int, list[Placed]]] = []
         self._kept: dict[str, Placed] = {}
         self._ctx = ctx
 
@@ -45,9 +49,12 @@ class Recording:
     def line(self, number: int, record: dict[str, Any]) -> None:
         """Take one line. A message counts at the end, what changes others here."""
         ledger = self._ctx.ledger
-        if isinstance(record.get("$set"), dict):
-            ledger.mapped()
-            self.merge(record["$set"], number)
+        if "$set" in record:
+            if isinstance(record["$set"], dict):
+                ledger.mapped()
+                self.merge(record["$set"], number)
+            else:
+                ledger.skipped("malformed-record", number, kind="$set")
         elif "$rewindTo" in record:
             ledger.mapped()
             self._rewind(record["$rewindTo"])
@@ -72,7 +79,9 @@ class Recording:
         self.document.update({name: v for name, v in given.items() if name != "messages"})
         base = "/messages" if line is None else f"{line}:/messages"
         if not isinstance(messages, list):
-            if line is None:
+            if line is not None and "messages" in given:
+                ledger.note("malformed-member", line, kind="messages")
+            elif line is None:
                 for _ in jsonio.objects(messages, ledger, base):
                     pass  # no list: one malformed record
             return
@@ -83,10 +92,8 @@ class Recording:
         gone = [kept for key, kept in old.items() if key not in self._kept]
         if len(gone) < len(old):
             ledger.skipped("duplicate-record", line, len(old) - len(gone), kind="message")
-        for kept in gone:
-            ledger.skipped("message-discarded", kept.place, kind="rewritten")
         if gone:
-            ledger.note("compacted-unavailable", line)
+            self.rewritten.append((base, gone))
 
     def _rewind(self, target: Any) -> None:
         """Take back a message and all after it; everything when the id is unknown."""

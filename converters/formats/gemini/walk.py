@@ -61,6 +61,10 @@ class Walk:
         else:
             account.skipped(fate, place, kind=str(kind)[:40])
 
+    def compacted(self, place: str | int) -> None:
+        """Shadow what came so far: the program rewrote its history, and kept no summary."""
+        self._talk.builder.compaction("", provider="gemini", place=place)
+
     def finish(self) -> list[Turn]:
         """Give the turns."""
         return self._talk.builder.finish()
@@ -205,9 +209,8 @@ class Walk:
         result = call.get("result")
         if result is not None:
             found = shape.parts(result, self._ledger, place)
-            content: list[Block] = [b for b in found.blocks if not isinstance(b, ToolCallBlock)]
-            for given in found.results:
-                content += given.content
+            content = [block for given in found.results for block in given.content]
+            content += [b for b in found.blocks if not isinstance(b, ToolCallBlock)]
             if content or found.results:
                 return content, any(given.is_error for given in found.results)
         shown = call.get("resultDisplay")
@@ -226,7 +229,7 @@ class Walk:
         counts = (
             {name: tokens.get(name) or 0 for name in _COUNTS} if isinstance(tokens, dict) else {}
         )
-        if not counts or not all(type(n) is int for n in counts.values()):
+        if not counts or not all(type(n) is int and n >= 0 for n in counts.values()):
             self._ledger.note("usage-invalid", place)
             return None
         if not any(counts.values()):
