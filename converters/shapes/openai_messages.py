@@ -195,7 +195,7 @@ class Conversation:
                 found.append(Text(text))
         elif text is not None:
             found = chat.blocks(text, self.ledger, place)
-        if len(message) > 2:
+        if len(message) > 2 or "content" not in message:
             self._full_assistant(message, found, place)
             return
         if found:

@@ -24,25 +24,41 @@ if TYPE_CHECKING:
     from converters.ledger import Ledger
     from converters.types import Head, Input, Sink
 
-__all__ = ["Row", "Shape", "candidates", "mint_id", "pointer", "rows", "text_of", "write_rows"]
+__all__ = [
+    "Row",
+    "Shape",
+    "candidates",
+    "mint_id",
+    "pointer",
+    "rows",
+    "text_of",
+    "untyped",
+    "write_rows",
+]
 
 _NAMESPACE: Final = uuid.UUID("6d1f6c5e-3c0b-5d0e-9a52-6a6f9f0d7a11").bytes
 _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = b" \t\r\n"
 _SAMPLE: Final = 20
+_MISSES: Final = 8
 _decode = msgspec.json.decode
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a format takes for a conversation and for a single message."""
+    """What a format takes for a conversation and for a single message.
+
+    ``typed`` decodes the most common form of a conversation straight into a struct; a
+    row that it takes comes as that struct, every other one untyped as ever.
+    """
 
     is_document: Callable[[dict[str, Any]], bool]
     is_message: Callable[[dict[str, Any]], bool]
+    typed: msgspec.json.Decoder[Any] | None = None
 
 
 class Row(NamedTuple):
-    """One conversation: a document, or a list of messages.
+    """One conversation: a document (typed where the shape says so), or a list of messages.
 
     ``place`` is its line number or JSON pointer. ``counted``: the messages of the
     list are records that were seen already, ``places`` are theirs. ``record``: the
@@ -83,6 +99,9 @@ class _Walk:
         self.run_places: list[int | str] = []
         self.index = 0
         self.raw: bytes | memoryview | None = None
+        self.typed = shape.typed and shape.typed.decode
+        self.typed_as = shape.typed and shape.typed.type
+        self.misses = 0
 
     def run(self, source: Input) -> Iterator[Row]:
         """Pick the container by the first bytes."""
@@ -94,7 +113,8 @@ class _Walk:
                 for number, value in jsonio.records(
                     stream, self.ledger, decode=self.decode, objects=False
                 ):
-                    if type(value) is dict and self.shape.is_document(value):
+                    found = type(value)
+                    if found is self.typed_as or (found is dict and self.shape.is_document(value)):
                         if self.run_values:
                             yield from self.flush()
                         self.index += 1
@@ -114,7 +134,29 @@ class _Walk:
     def decode(self, raw: bytes) -> Any:
         """Decode a line and remember its bytes."""
         self.raw = raw
+        if self.typed is not None:
+            value = self.try_typed(raw)
+            if value is not None:
+                return value
         return _decode(raw)
+
+    def try_typed(self, raw: bytes | memoryview) -> Any:
+        """Give the struct of a conversation in its common form; ``None`` for any other.
+
+        An input with hardly any of them is not decoded twice for long.
+        """
+        if self.typed is None:
+            return None
+        try:
+            value = self.typed(raw)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            self.misses += 1
+            if self.misses > _MISSES:
+                self.typed = None
+            return None
+        if self.misses:
+            self.misses -= 1
+        return value
 
     def row(self, place: int | str, value: Any, *, record: bool) -> Iterator[Row]:
         """Give a conversation; a run of messages before it ends here."""
@@ -132,7 +174,9 @@ class _Walk:
 
     def record(self, value: Any, place: int | str) -> Iterator[Row]:
         """Take a value that was seen as a record: a conversation, a message, or neither."""
-        if isinstance(value, dict):
+        if type(value) is self.typed_as:
+            yield from self.row(place, value, record=True)
+        elif isinstance(value, dict):
             if self.shape.is_document(value):
                 yield from self.row(place, value, record=True)
             elif self.shape.is_message(value):
@@ -217,7 +261,9 @@ class _Walk:
 
     def element(self, part: memoryview, number: int) -> Iterator[Row]:
         try:
-            value = _decode(part)
+            value = self.try_typed(part)
+            if value is None:
+                value = _decode(part)
         except (msgspec.DecodeError, RecursionError, ValueError):
             try:
                 value = jsonio.load(bytes(part), self.ledger, path=self.name)[0]
@@ -300,6 +346,11 @@ def _parses(line: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError, ValueError):
         return False
     return True
+
+
+def untyped(row: Row) -> Row:
+    """Give a row that came as a struct in its untyped form."""
+    return row._replace(value=_decode(row.raw or b"null"))
 
 
 def candidates(head: Head) -> tuple[Any, ...]:

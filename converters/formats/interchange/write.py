@@ -1,23 +1,25 @@
-"""Sessions into Interchange v1 documents, one per line, turn by turn."""
+"""Sessions into Interchange v1 documents, one per line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from converters import jsonio
+from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.ledger import count_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from converters.ir import Session
+    from converters.ir import Block, Extra, Session, Turn
     from converters.types import Context, Sink
 
 __all__ = ["write"]
 
-_BATCH = 1 << 20
+_BATCH: Final = 1 << 20
+_encode = msgspec.json.Encoder().encode
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
@@ -27,20 +29,42 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
             counts = count_items(session)
             ctx.ledger.total(counts)
             ctx.ledger.keep_all(counts)
-        _write(session, sink)
+        if not _write_small(session, sink):
+            _write(session, sink)
+
+
+def _write_small(session: Session, sink: Sink) -> bool:
+    """Write a session in one go; false when it is large or has members to put back in place."""
+    extra = session.extra
+    if session.meta.extra or (extra is not None and (not extra or "members" in extra)):
+        return False
+    size = 0
+    for turn in session.turns:
+        weight = _weight(turn)
+        size += weight
+        if weight < 0 or size > _BATCH:
+            return False
+    try:
+        data = _encode(session)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return False  # Its x-dcb holds what only the slower encoder takes.
+    sink.write(data)
+    sink.write(b"\n")
+    return True
 
 
 def _write(session: Session, sink: Sink) -> None:
     """Write in pieces of about a MiB, so that a large session is never there twice."""
-    encode = msgspec.json.Encoder().encode
     extra = session.extra
     members = (extra or {}).get("members")
     shell = msgspec.structs.replace(session, turns=[], extra=None)
-    head = _in_place(encode(shell))
+    head = _in_place(_encode(shell))
     batch = [head[:-2]]
     size = 0
     for turn in session.turns:
-        piece = _in_place(encode(turn))
+        piece = _encode(turn)
+        if _weight(turn) < 0:
+            piece = _in_place(piece)
         batch.append(piece)
         batch.append(b",")
         size += len(piece)
@@ -60,6 +84,40 @@ def _write(session: Session, sink: Sink) -> None:
         batch.append(b"," + jsonio.dumps(tail)[1:-1])
     batch.append(b"}\n")
     sink.write(b"".join(batch))
+
+
+def _weight(turn: Turn) -> int:
+    """Give about the length of a turn's texts; -1 when ``x-dcb`` keeps members somewhere in it."""
+    size = len(turn.prompt)
+    extras: list[Extra | None] = [turn.extra]
+    lists: list[list[Block]] = [turn.prompt_blocks or []]
+    if turn.compaction is not None:
+        extras.append(turn.compaction.extra)
+    for step in turn.steps:
+        lists.append(step.content)
+        if step.extra is not None:
+            extras.append(step.extra)
+        if step.usage is not None:
+            extras.append(step.usage.extra)
+        for call in step.tool_calls:
+            size += len(call.arguments)
+            if call.extra is not None:
+                extras.append(call.extra)
+        for result in step.tool_results:
+            lists.append(result.content)
+            if result.extra is not None:
+                extras.append(result.extra)
+    for blocks in lists:
+        for block in blocks:
+            if block.extra is not None:
+                extras.append(block.extra)
+            if type(block) is Text or type(block) is Reasoning:
+                size += len(block.text)
+            elif type(block) is ToolCallBlock:
+                size += len(block.arguments)
+            elif type(block) is Image:
+                size += len(block.data or "")
+    return -1 if any(extra is not None and "members" in extra for extra in extras) else size
 
 
 def _in_place(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from converters.formats.openai_chat import plain
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
 from converters.shapes import envelope, rows
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from converters.ir import Extra
     from converters.shapes.rows import Row
 
-__all__ = ["ID", "probe", "read"]
+__all__ = ["ID", "SHAPE", "probe", "read"]
 
-ID: Final = "openai-chat"
+ID: Final = plain.ID
 _COLUMNS: Final = ("messages", "conversations", "conversation", "dialog", "dialogue", "items")
 _PARTS: Final = frozenset(
     {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "document"}
@@ -77,7 +78,8 @@ def _is_document(value: dict[str, Any]) -> bool:
     return found.request is not None or found.response is not None
 
 
-_SHAPE: Final = rows.Shape(_is_document, _is_message)
+SHAPE: Final = rows.Shape(_is_document, _is_message, plain.DECODER)
+"""What this format takes for a conversation and a message."""
 
 
 def probe(head: Head) -> Match | None:
@@ -138,9 +140,16 @@ def _judge_messages(items: list[dict[str, Any]], bonus: int) -> Match | None:
     return Match(score + bonus, "messages with role and content")
 
 
-def read(source: Input, ctx: Context) -> Iterator[Session]:
+def read(source: Input, ctx: Context, shape: rows.Shape = SHAPE) -> Iterator[Session]:
     """Give the session of each conversation."""
-    for row in rows.rows(source, ctx.ledger, _SHAPE):
+    for row in rows.rows(source, ctx.ledger, shape):
+        if type(row.value) is plain.Conversation:
+            found = plain.session(row, row.value, ctx.ledger)
+            if found is not None:
+                yield found
+                ctx.ledger.mapped()
+                continue
+            row = rows.untyped(row)
         held = False
         for session in _conversation(row, ctx):
             if session.turns:
