@@ -51,12 +51,19 @@ _CODE = (
 
 
 class Pool:
-    """Texts of many lengths, made once and then drawn from."""
+    """Texts of many lengths, made once and then drawn from.
 
-    def __init__(self, seed: int) -> None:
+    ``numbered``: some tool outputs have line numbers with an arrow, as file views do.
+    """
+
+    def __init__(self, seed: int, *, numbered: bool = False) -> None:
         self.rng = random.Random(seed)
         self.prose = [self._prose(n) for n in (40, 90, 180, 400, 900) for _ in range(60)]
-        self.code = [self._code(n) for n in (200, 700, 1500, 3000, 7000) for _ in range(40)]
+        self.code = [
+            self._code(n, numbered=numbered and n == 3000)
+            for n in (200, 700, 1500, 3000, 7000)
+            for _ in range(40)
+        ]
         self.secret = [self._opaque(n) for n in (300, 800, 1600) for _ in range(30)]
 
     def _prose(self, length: int) -> str:
@@ -72,15 +79,16 @@ class Pool:
         text = " ".join(words).capitalize() + "."
         return text.replace(" and ", ' and "quoted" ').replace(" while ", "\n\n- while ")
 
-    def _code(self, length: int) -> str:
+    def _code(self, length: int, *, numbered: bool) -> str:
         rng = self.rng
         parts: list[str] = []
         size = 0
+        foreign = rng.random() < 1 / 12
         while size < length:
             part = rng.choice(_CODE)
-            if rng.random() < 1 / 80:
+            if foreign and rng.random() < 1 / 20:
                 part = rng.choice(_FOREIGN)
-            parts.append(f"{len(parts) + 1:6}\u2192{part}" if length == 3000 else part)
+            parts.append(f"{len(parts) + 1:6}\u2192{part}" if numbered else part)
             size += len(parts[-1])
         return "".join(parts)
 
@@ -142,7 +150,7 @@ def _arguments(pool: Pool, tool: str) -> dict[str, Any]:
 
 def claude(seed: int) -> Iterator[bytes]:
     """Give the lines of a Claude Code session without end (2.1.x)."""
-    pool = Pool(seed)
+    pool = Pool(seed, numbered=True)
     rng, clock, session = pool.rng, Clock(pool.rng), pool.id()
     parent: str | None = None
     slug = "quiet-running-lantern"

@@ -327,7 +327,10 @@ class TurnBuilder:
 
 def _is_dead_retry(first: Step, second: Step, answered: set[str]) -> bool:
     """Interchange v1, section 1.5: only calls, none answered, all repeated by the next step."""
-    if not first.tool_calls or any(not isinstance(b, ToolCallBlock) for b in first.content):
+    calls = first.tool_calls
+    if not calls or calls[0].id in answered:
+        return False
+    if any(not isinstance(b, ToolCallBlock) for b in first.content):
         return False
     if any(call.id in answered for call in first.tool_calls):
         return False

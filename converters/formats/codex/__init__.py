@@ -13,7 +13,7 @@ conversation. An event that repeats an item (same kind and text, each item takes
 a repetition; one without an item counts as the message itself. Usage comes from ``token_count``
 events; input excludes cached tokens here. A step is an assistant message with the calls after it.
 
-Turns that were rolled back are branches. Encrypted reasoning is kept in ``x-dcb.native`` for the
+Turns that were rolled back are branches. Encrypted reasoning is kept in ``x-dcb.sealed`` for the
 same tool, its summary is readable. Kept in ``x-dcb``: system prompts and instructions, git state,
 the forms of calls, unknown records. Lost, and counted: events about the run (commands, limits).
 Pages linked by ``history_base`` are known from reports only; they are read as they are.

@@ -81,14 +81,25 @@ class _Rollout:
         return found.ms
 
     def line(self, line: Line, place: int) -> None:
-        """Take a typed line."""
-        time = time_ms(line.timestamp)
+        """Take a typed line; the time is read only where it is used."""
+        item, walk = line.payload, self.walk
+        kind = item.kind
         if line.type == "response_item":
-            self.item(line.payload, place, time)
+            if kind == "reasoning":
+                walk.reasoning(item, place)
+            elif kind == "function_call" or kind == "custom_tool_call":  # noqa: PLR1714 - hashes
+                walk.call(item, place, time_ms(line.timestamp))
+            elif kind == "function_call_output" or kind == "custom_tool_call_output":  # noqa: PLR1714
+                walk.result(item, place, time_ms(line.timestamp))
+            else:
+                self.item(item, place, time_ms(line.timestamp))
         elif line.type == "event_msg":
-            self.event(line.payload, place, time)
+            if kind == "token_count":
+                walk.tokens(item, place)
+            else:
+                self.event(item, place, time_ms(line.timestamp))
         else:
-            self.context(line.payload)
+            self.context(item)
 
     def odd(self, value: dict[str, Any], place: Any) -> None:
         """Take an untyped record: session_meta, an older shape, or one of unknown type."""
@@ -200,7 +211,7 @@ class _Rollout:
         elif kind == "tool_call" and item.name:
             walk.call(item, place, time)
         elif kind in KNOWN or kind.startswith(_QUIET_EVENTS):
-            self.ledger.skipped("record-skipped", place, kind=f"event_msg/{kind or 'no type'}"[:80])
+            walk.quiet("record-skipped", place, f"event_msg/{kind or 'no type'}"[:80])
         else:
             self.odd_payload("event_msg", item, place)
 
@@ -218,6 +229,8 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
         rollout = _take(source, ctx, ledger, mirrors, document=document)
     sessions = list(_sessions(rollout, ctx))
     ctx.ledger.absorb(ledger)
+    # Only the sessions stay while they are written.
+    del rollout, mirrors
     yield from sessions
 
 
@@ -251,11 +264,13 @@ def _document(source: Input, rollout: _Rollout, ledger: Ledger) -> None:
 def _sessions(rollout: _Rollout, ctx: Context) -> Iterator[Session]:
     walk, ledger = rollout.walk, rollout.ledger
     turns = walk.finish()
+    walk.close()
     parent = _parent(rollout.meta or {})
     if rollout.title is not None:
         walk.total += 1
     if parent is not None and ctx.options.subagents == "skip":
-        ledger.skipped("subagent-skipped", rollout.source.name, walk.total)
+        count = walk.total + sum(branch.records for branch in walk.branches)
+        ledger.skipped("subagent-skipped", rollout.source.name, count)
         return
     _account(walk, ledger, ctx.options.branch)
     if not turns and not walk.branches:
@@ -290,8 +305,9 @@ def _sessions(rollout: _Rollout, ctx: Context) -> Iterator[Session]:
 def _account(walk: Walk, ledger: Ledger, wanted: Any) -> None:
     """Say what became of the mapped records: those of turns rolled back are kept aside."""
     for number, found in enumerate(walk.branches, 1):
-        if wanted not in ("all", number) and found.records:
-            walk.total -= found.records
+        if wanted in ("all", number):
+            ledger.mapped(found.records)
+        elif found.records:
             ledger.aside("branch-collapsed", None, found.records)
     ledger.mapped(walk.total)
 

@@ -11,6 +11,7 @@ from converters.formats.codex.human import scan
 from converters.formats.codex.records import Part, Payload, Tokens
 from converters.formats.codex.script import plain_object
 from converters.ir import Reasoning, Text, ToolCallBlock, ToolResult, Usage
+from converters.ledger import PLACES
 from converters.shapes.attachments import file_block, image_or_file
 from converters.turns import TurnBuilder
 
@@ -24,6 +25,7 @@ PROVIDER: Final = "codex"
 _TEXT_PARTS: Final = frozenset(
     {"input_text", "output_text", "text", "summary_text", "reasoning_text"}
 )
+_NO_TOKENS: Final = Tokens()
 _SHELL: Final = "local_shell"
 _SEARCH: Final = "web_search"
 
@@ -49,18 +51,19 @@ class Mirrors:
     """
 
     def __init__(self) -> None:
-        self.items: Counter[tuple[str, str]] = Counter()
-        self.events: Counter[tuple[str, str]] = Counter()
-        self.known: Counter[tuple[str, str]] | None = None
+        # Hashes, so that the texts of events do not stay in memory.
+        self.items: Counter[tuple[str, int]] = Counter()
+        self.events: Counter[tuple[str, int]] = Counter()
+        self.known: Counter[tuple[str, int]] | None = None
 
     def item(self, kind: str, text: str) -> None:
         """Count an item of the conversation."""
         if self.known is None and text:
-            self.items[kind, text.strip()] += 1
+            self.items[kind, hash(text.strip())] += 1
 
     def repeats(self, kind: str, text: str) -> bool:
         """Whether an event repeats an item; on the first reading every one is taken to."""
-        key = kind, text.strip()
+        key = kind, hash(text.strip())
         if self.known is None:
             self.events[key] += 1
             return True
@@ -80,9 +83,11 @@ class Mirrors:
 class Walk:
     """Takes records one by one and gives turns.
 
-    Reasoning comes before the message or call that it belongs to and is held until then.
-    ``counts`` has the number of records mapped into each turn; ``whole`` asks for the turns
-    before each branch too.
+    Reasoning comes before the message or call that it belongs to and is held until then;
+    what only the provider can read goes to ``x-dcb.sealed`` of the step, flat: the index in
+    the content, the text, and so on (a session has thousands of them).
+    ``total`` is the number of records mapped into the turns that are left; ``whole`` asks for
+    the turns before each branch too.
     """
 
     def __init__(self, ledger: Ledger, mirrors: Mirrors, *, whole: bool = False) -> None:
@@ -94,11 +99,12 @@ class Walk:
         self.system: list[str] = []
         self.aside: list[Any] = []
         self.total = 0
-        self.counts: list[int] = []
+        self._starts: dict[int, int] = {}
+        self._quiet: dict[tuple[str, str], list[int]] = {}
         self.branches: list[Branch] = []
         self._whole = whole
         self._held: list[Block] = []
-        self._sealed: list[dict[str, Any]] = []
+        self._sealed: list[int | str] = []
         self._places: dict[str, Place] = {}
         self._external: deque[str] = deque()
         self._answered = False
@@ -109,13 +115,28 @@ class Walk:
         self._release()
         return self.builder.finish(drop_retries=True, places=self._places)
 
+    def close(self) -> None:
+        """Tell the ledger what was counted on the way."""
+        for (rule, kind), places in self._quiet.items():
+            add = self.ledger.aside if rule == "reasoning-encrypted" else self.ledger.skipped
+            for place in places[1:]:
+                add(rule, place, 1, kind)
+            if places[0] >= len(places):
+                add(rule, None, places[0] - len(places) + 1, kind)
+
+    def quiet(self, rule: str, place: int, kind: str = "") -> None:
+        """Count a frequent record without a place of its own in the turns."""
+        places = self._quiet.get((rule, kind))
+        if places is None:
+            self._quiet[rule, kind] = [1, place]
+            return
+        places[0] += 1
+        if len(places) <= PLACES:
+            places.append(place)
+
     def mapped(self) -> None:
         """Count a record whose content is in the turns; :attr:`total` goes to the ledger later."""
         self.total += 1
-        while len(self.counts) < len(self.builder.turns):
-            self.counts.append(0)
-        if self.counts:
-            self.counts[-1] += 1
 
     # items
 
@@ -166,7 +187,8 @@ class Walk:
 
     def _prompt(self, blocks: list[Block], time: int | None) -> None:
         self._release()
-        self.builder.prompt(blocks, time=time)
+        turn = self.builder.prompt(blocks, time=time)
+        self._starts[id(turn)] = self.total
         self._answered = False
         self.mapped()
 
@@ -239,6 +261,10 @@ class Walk:
 
     def reasoning(self, item: Payload, place: int) -> None:
         """Hold the readable reasoning, and what only the provider can read."""
+        if not item.summary and not item.content and item.encrypted_content:
+            self._sealed += (len(self._held), item.encrypted_content)
+            self.quiet("reasoning-encrypted", place)
+            return
         texts = [part.text for part in _as_parts(item.summary) if part.text]
         body = [part.text for part in _as_parts(item.content) if part.text]
         for text in texts:
@@ -246,19 +272,20 @@ class Walk:
         self._held += [Reasoning(text) for text in texts]
         self._held += [Reasoning(text, {"native": {"type": "reasoning_text"}}) for text in body]
         if item.encrypted_content:
-            sealed: dict[str, Any] = {"at": len(self._held), "encrypted": item.encrypted_content}
-            self._sealed.append(sealed)
+            self._sealed += (len(self._held), item.encrypted_content)
         if texts or body:
             self.mapped()
-        elif item.encrypted_content:
-            self.ledger.aside("reasoning-encrypted", place)
         else:
             self.ledger.skipped("empty-message", place, kind="reasoning")
 
     def call(self, item: Payload, place: int, time: int | None) -> None:
         """Take a call of any kind."""
         kind, name = item.kind, item.name
-        arguments, native = self._arguments(item)
+        native: dict[str, Any] | None = None
+        if kind == "function_call" and item.arguments is not None:
+            arguments = item.arguments
+        else:
+            arguments, native = self._arguments(item)
         if kind == "local_shell_call":
             name = _SHELL
         elif kind == "web_search_call":
@@ -274,17 +301,15 @@ class Walk:
             self.ledger.skipped("duplicate-tool-call", place)
             return
         step = self.builder.current
-        if step is None or self._answered_since_reasoning():
+        held = bool(self._held or self._sealed)
+        if step is None or (self._answered and held):
             step = self._open(time, None)
-        else:
+        elif held:
             self._release()
         extra = {"native": native} if native else None
         self._places[identity] = place
         self.builder.block(ToolCallBlock(identity, name, arguments, extra), step, place)
         self.mapped()
-
-    def _answered_since_reasoning(self) -> bool:
-        return self._answered and bool(self._held or self._sealed)
 
     def _arguments(self, item: Payload) -> tuple[str, dict[str, Any] | None]:
         kind = item.kind
@@ -366,7 +391,7 @@ class Walk:
                 return
             text = human.text or ""
         if self.mirrors.repeats(kind, text):
-            self.ledger.skipped("duplicate-record", place, kind=item.kind)
+            self.quiet("duplicate-record", place, item.kind)
         elif kind == "user":
             blocks: list[Block] = [Text(text)] if text else []
             blocks += [image_or_file(self.ledger, place, url=url) for url in item.images or ()]
@@ -381,17 +406,19 @@ class Walk:
     def tokens(self, item: Payload, place: int) -> None:
         """Give the usage of the last response to its step; several of one step add up."""
         info, step = item.info, self.builder.current
-        last = info.last_token_usage if info is not None else None
-        total = info.total_token_usage if info is not None else None
-        if info is None and item.input_tokens is not None and item.output_tokens is not None:
+        last: Tokens | None = None
+        repeated = False
+        if info is not None:
+            last, total = info.last_token_usage, info.total_token_usage
+            if total is not None:
+                if last is None:
+                    last = _difference(total, self._total)
+                repeated = total == self._total
+                self._total = total
+        elif item.input_tokens is not None and item.output_tokens is not None:
             last = Tokens(item.input_tokens, 0, item.output_tokens)
-        if last is None and total is not None:
-            last = _difference(total, self._total)
-        repeated = total is not None and total == self._total
-        if total is not None:
-            self._total = total
-        if last is None or repeated or step is None or last == Tokens():
-            self.ledger.skipped("record-skipped", place, kind="token_count")
+        if last is None or repeated or step is None or last == _NO_TOKENS:
+            self.quiet("record-skipped", place, "token_count")
             return
         step.usage = _added(step.usage, last)
         self.mapped()
@@ -399,15 +426,12 @@ class Walk:
     def rolled_back(self, count: int | None, place: int) -> None:
         """Take the last turns out of the conversation; they become a branch."""
         self._release()
-        total = len(self.builder.turns)
         removed = self.builder.roll_back(count or 0)
         if not removed:
             self.ledger.skipped("record-skipped", place, kind="thread_rolled_back")
             return
-        while len(self.counts) < total:
-            self.counts.append(0)
-        lost = sum(self.counts[len(self.builder.turns) :])
-        del self.counts[len(self.builder.turns) :]
+        lost = self.total - self._starts.get(id(removed[0]), 0)
+        self.total -= lost
         shared = list(self.builder.turns) if self._whole else []
         self.branches.append(Branch(len(self.builder.turns), shared, removed, lost))
         self.mapped()
@@ -423,31 +447,36 @@ class Walk:
     # steps
 
     def _open(self, time: int | None, identity: str | None) -> Step:
-        step = self.builder.step(
-            None,
-            time=time,
-            model=self.model,
-            extra={"id": identity} if identity else None,
-        )
+        model = self.model
         if self.first_model is None:
-            self.first_model = self.model
+            self.first_model = model
+        step = self.builder.step(
+            None, time=time, model=model, extra={"id": identity} if identity else None
+        )
         self._answered = False
-        self._release()
+        if self._held or self._sealed:
+            self._place(step)
         return step
 
     def _release(self) -> None:
         """Put the held reasoning into the open step."""
-        if not self._held and not self._sealed:
-            return
-        step = self.builder.current or self.builder.step(None, model=self.model)
-        for sealed in self._sealed:
-            sealed["at"] += len(step.content)
-        step.content += self._held
+        if self._held or self._sealed:
+            self._place(self.builder.current or self.builder.step(None, model=self.model))
+
+    def _place(self, step: Step) -> None:
+        content = step.content
         if self._sealed:
-            step.extra = step.extra or {}
-            step.extra.setdefault("native", {}).setdefault("sealed", []).extend(self._sealed)
-        self._held = []
-        self._sealed = []
+            shift = len(content)
+            if shift:
+                self._sealed = [x + shift if isinstance(x, int) else x for x in self._sealed]
+            if step.extra is None:
+                step.extra = {"sealed": self._sealed}
+            else:
+                step.extra.setdefault("sealed", []).extend(self._sealed)
+            self._sealed = []
+        if self._held:
+            content += self._held
+            self._held = []
 
 
 def _as_parts(content: str | list[Part] | None) -> list[Part]:
@@ -468,19 +497,25 @@ def _json_or_quoted(text: str) -> str:
     return text
 
 
+class _Metadata(msgspec.Struct, gc=False):
+    exit_code: int | None = None
+
+
+class _Envelope(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    output: str
+    metadata: _Metadata | None = None
+
+
+_envelope: Final = msgspec.json.Decoder(_Envelope).decode
+
+
 def enveloped(text: str) -> tuple[str, bool]:
     """Unwrap ``{"output": ..., "metadata": {"exit_code": ...}}``; give whether it failed."""
     try:
-        value = msgspec.json.decode(text)
+        value = _envelope(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return text, False
-    if not isinstance(value, dict) or not isinstance(value.get("output"), str):
-        return text, False
-    if not value.keys() <= {"output", "metadata"}:
-        return text, False
-    metadata = value.get("metadata")
-    code = metadata.get("exit_code") if isinstance(metadata, dict) else None
-    return value["output"], isinstance(code, int) and code != 0
+    return value.output, value.metadata is not None and bool(value.metadata.exit_code)
 
 
 def _difference(total: Tokens, before: Tokens | None) -> Tokens:

@@ -255,7 +255,8 @@ class _Writer:
         account = self.account
         calls = self._fresh_calls(step)
         texts = [block for block in step.content if isinstance(block, Text | Image)]
-        account.members(step.extra, *(("id",) if account.own and texts else ()))
+        own = (("id",) if texts else ()) + ("sealed",)
+        account.members(step.extra, *(own if account.own else ()))
         if step.model is not None:
             account.kept("model")
             if step.model != self.model:
@@ -287,11 +288,8 @@ class _Writer:
     def _content(self, step: Step, calls: dict[str, ToolCall], texts: list[Text | Image]) -> None:
         """Write reasoning, then the message, then calls, as the tool orders them."""
         account = self.account
-        sealed = {
-            entry["at"]: entry.get("encrypted")
-            for entry in account.native(step.extra).get("sealed") or ()
-            if isinstance(entry, dict) and isinstance(entry.get("at"), int)
-        }
+        kept = (step.extra or {}).get("sealed") if account.own else None
+        sealed = dict(zip(kept[::2], kept[1::2], strict=False)) if isinstance(kept, list) else {}
         thoughts: list[Reasoning] = []
         left = dict(calls)
         said = called = False

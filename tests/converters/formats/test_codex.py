@@ -198,7 +198,7 @@ def test_steps_results_model_and_usage() -> None:
         Text("on it"),
         ToolCallBlock("c1", "shell", '{"command":["ls"]}'),
     ]
-    assert first.extra == {"native": {"sealed": [{"at": 1, "encrypted": "zz"}]}}
+    assert first.extra == {"sealed": [1, "zz"]}
     assert first.tool_results == [ToolResult("c1", [Text("README")], True, START + 6000)]
     assert first.usage == Usage(6, 3, 4, None, 1)
     assert (first.model, second.model, session.model) == ("gpt-a", "gpt-b", "gpt-a")
@@ -568,7 +568,7 @@ def full() -> Session:
                         START + 2000,
                         "gpt-a",
                         Usage(6, 3, 4, None, 1),
-                        {"id": "msg_1", "native": {"sealed": [{"at": 1, "encrypted": "zz"}]}},
+                        {"id": "msg_1", "sealed": [1, "zz"]},
                     )
                 ],
                 START + 1000,
