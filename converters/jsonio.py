@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 _CHUNK: Final = 1 << 20
-_RELEASE: Final = 8 << 20
 _decode = msgspec.json.decode
 _REFUSED: Final = (msgspec.DecodeError, RecursionError, ValueError)
 _PLAIN: Final = frozenset({int, float, bool, str, list, type(None)})

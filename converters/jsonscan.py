@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -10,12 +12,12 @@ import msgspec
 from converters.errors import BadInput
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Iterator
 
 __all__ = ["elements"]
 
 _HOPELESS: Final = 1 << 14
+_RELEASE: Final = 8 << 20
 _decode = msgspec.json.decode
 
 
