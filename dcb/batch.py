@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,6 +23,7 @@ from dcb import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from converters.ir import Session
@@ -186,6 +186,9 @@ def run(
         for unit in units:
             yield convert_unit(unit, job)
         return
+    # Most runs need no processes; their machinery takes a while to load.
+    from concurrent.futures import ProcessPoolExecutor
+
     with contextlib.ExitStack() as stack:
         if executor is None:
             executor = stack.enter_context(ProcessPoolExecutor(jobs))

@@ -96,7 +96,8 @@ def convert(
     """Convert transcripts (files, folders, archives, - for stdin) into another format.
 
     One session goes to -o FILE or to stdout; several go into the folder -o DIR, or into
-    one file where the format holds many. What was lost or changed is summed up on stderr.
+    one file where the format holds many (interchange: .jsonl). What was lost or changed is
+    summed up on stderr.
     """
     target = registry.target(to)
     given = check_options(target, _pairs(option or []))
@@ -203,7 +204,7 @@ class _Plan:
     def _to_file(self, units: Iterator[Unit], run: _Run, path: Path) -> None:
         writing = self._context()
         several, sessions = batch.peek(self._sessions(units, run, writing))
-        if several and not (self.target.many and path.suffix):
+        if several and not self._holds_many(path):
             self._named(sessions, writing)
             return
         batch.guard(path, self.sources)
@@ -214,6 +215,12 @@ class _Plan:
             self._write(sessions, sink, writing)
         for name, data in sink.files:
             files.write_whole(path.with_name(f"{path.stem}.{name}"), data, force=self.force)
+
+    def _holds_many(self, path: Path) -> bool:
+        """Whether a file of this name takes several sessions; interchange does as JSON Lines."""
+        if self.target.id == "interchange":
+            return path.suffix == ".jsonl"
+        return self.target.many and bool(path.suffix)
 
     def _named(self, sessions: Iterator[Session], writing: Context) -> None:
         """Write each session of one stream into its own file of the folder."""

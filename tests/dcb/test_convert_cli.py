@@ -68,6 +68,20 @@ def test_folder_into_folder_by_jobs(folder: Path, tmp_path: Path) -> None:
         assert (tmp_path / "out1" / name).read_bytes() == (tmp_path / "out2" / name).read_bytes()
 
 
+def test_several_into_one_file_of_lines(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "all.jsonl"
+    done = dcb("convert", str(folder), "--to", "interchange", "-o", str(out))
+    assert done.code == 0, done
+    lines = out.read_text(encoding="utf-8").split("\n")
+    assert [json.loads(line)["title"] for line in lines if line] == [
+        "About one",
+        "About three",
+        "About two",
+    ]
+    again = dcb("convert", str(out), "--to", "interchange")
+    assert again.out == out.read_text(encoding="utf-8")
+
+
 def test_same_name_twice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(json.dumps(document("same")), encoding="utf-8")
