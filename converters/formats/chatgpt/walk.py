@@ -142,7 +142,8 @@ class Walk:
         if role in ("assistant", "critic"):
             return self._answer(said)
         if role == "tool":
-            return self._result(said, _text(author.get("name")) or "tool")
+            name = _text(author.get("name")) or _text(message.get("name"))
+            return self._result(said, name or "tool")
         self._records.append(message)
         return "role-unknown"
 

@@ -113,11 +113,20 @@ def _sessions(
     wanted = ctx.options.branch
     identity = text_of(found.document.get("sessionId")) or source.stem
     told: set[str | int] = set()
+    given = {
+        placed.place
+        for number, branch in enumerate(found.branches, 1)
+        if wanted in ("all", number)
+        for placed in (*branch.before, *branch.own)
+    }
     kept = []
     for number, branch in enumerate(found.branches, 1):
         if wanted in ("all", number):
             continue
-        ledger.aside("branch-collapsed", branch.own[0].place, len(branch.own))
+        # What a branch that is given goes through as well gets its fate there.
+        own = [placed.place for placed in branch.own if placed.place not in given]
+        if own:
+            ledger.aside("branch-collapsed", own[0], len(own))
         messages = [message for _, message in branch.own]
         kept.append({"id": f"{identity}~b{number}", "parent": branch.anchor, "messages": messages})
     if wanted in ("active", "all", 0):

@@ -1,0 +1,594 @@
+"""ChatGPT exports: vectors, hostile pack, every rule of the reader, and any value in any member."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from converters.errors import BadInput, DcbError
+from converters.formats.chatgpt import FORMAT
+from converters.formats.chatgpt.tree import tree_of, way_to
+from converters.ir import Image, Reasoning, Session, Text
+from converters.ledger import Ledger
+from converters.opening import Memory
+from converters.reading import Skipped, Unit, units
+from converters.types import Context, Head
+from tests.converters.formats.vectors import (
+    counts,
+    expected,
+    projection,
+    read,
+    table,
+    vectors,
+)
+from tests.pack import cases, pack
+from tests.paths import GOLDEN, needs_shared
+
+DEVIATIONS = table("deviations_chatgpt.json")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def node(
+    name: str, parent: str | None, role: str | None = None, text: Any = "", **more: Any
+) -> dict[str, Any]:
+    """Give a node; without a role one without a message."""
+    content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
+    message = None
+    if role is not None:
+        author = {"role": role, "name": more.pop("tool", None)}
+        message = {"id": f"m-{name}", "author": author, "content": content, **more}
+    return {"id": name, "parent": parent, "children": [], "message": message}
+
+
+def conversation(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    value = {"conversation_id": "c-1", "mapping": {n["id"]: n for n in nodes}}
+    if nodes:
+        value["current_node"] = nodes[-1]["id"]
+    return {**value, **more}
+
+
+def chain(*messages: tuple[Any, ...]) -> dict[str, Any]:
+    """Give a conversation without branches; each message is role, text and members."""
+    nodes = [node("root", None)]
+    for number, (role, text, *more) in enumerate(messages, 1):
+        nodes.append(node(f"n{number}", nodes[-1]["id"], role, text, **(more[0] if more else {})))
+    return conversation(*nodes)
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def one(
+    value: Any, around: dict[str, bytes] | None = None, **options: Any
+) -> tuple[Session, dict[str, int]]:
+    sessions, report = read(FORMAT, dump(value), "conversations.json", around, **options)
+    (session,) = sessions
+    return session, counts(report)
+
+
+# vectors, hostile pack
+
+
+@needs_shared
+@pytest.mark.parametrize("vector", vectors("converted", "chatgpt.jsonl"), ids=lambda v: v["case"])
+def test_vectors(vector: dict[str, Any]) -> None:
+    try:
+        wanted = {"branch": "all"} if vector["args"].get("branch") == "all" else {}
+        sessions, _ = read(
+            FORMAT, vector["inputs"][0].encode(), "conversations.json", None, **wanted
+        )
+    except BadInput:
+        sessions = []
+    theirs = {c["meta"]["sourceId"]: c for c in vector["result"]["conversations"] if c["turns"]}
+    ours = {session.meta.id: session for session in sessions}
+    found = {"sessions": list(ours) == list(theirs)}
+    for name in ours.keys() & theirs.keys():
+        session, their = ours[name], theirs[name]
+        found["turns"] = found.get("turns", True) and projection(session.turns) == expected(
+            their["turns"]
+        )
+        found["title"] = found.get("title", True) and (session.title or "") == their["title"]
+        assert session.meta.created_at == their["meta"]["createdAt"]
+    known = DEVIATIONS.get(vector["case"], {"fields": []})
+    assert [name for name, same in found.items() if not same] == known["fields"]
+
+
+def test_every_deviation_has_its_reason() -> None:
+    assert all(row["fields"] and row["reason"] for row in DEVIATIONS.values())
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "case",
+    [case for case in cases("json") if case["format"] == "chatgpt"],
+    ids=lambda case: case["name"],
+)
+def test_hostile(case: dict[str, Any]) -> None:
+    data = (pack() / case["name"]).read_bytes()
+    try:
+        sessions, report = read(FORMAT, data, Path(case["name"]).name)
+    except DcbError:
+        assert "clean-error" in (case["expect"], case.get("also"))
+        return
+    if case["expect"] == "clean-error":
+        assert not sessions
+        return
+    output = msgspec.json.encode(sessions).decode()
+    assert not [word for word in case.get("survive", ()) if word not in output]
+    if case.get("rules") and not case.get("quiet"):
+        assert set(case["rules"]) & counts(report).keys()
+
+
+# what is recognised
+
+
+def test_probe() -> None:
+    whole = conversation(node("a", None, "user", "hi"))
+    for value in ([whole], {"conversations": [whole]}, whole, [None, 5, whole]):
+        match = FORMAT.probe(Head(dump(value)))
+        assert match is not None
+        assert match.score == 90
+    empty = FORMAT.probe(Head(dump({"mapping": {}, "title": "x"})))
+    assert empty is not None
+    assert empty.score == 60
+    others: list[Any] = [
+        {"mapping": {}},
+        {"mapping": {"a": 1}},
+        {**whole, "inserted_at": "2026-01-01"},
+        [{"role": "user", "content": "hi"}],
+        {"conversations": 5},
+    ]
+    for other in others:
+        assert FORMAT.probe(Head(dump(other))) is None
+
+
+# containers
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda c: c,
+        lambda c: [c],
+        lambda c: {"conversations": [c]},
+        lambda c: {"a": 1, "conversations": [c]},
+    ],
+    ids=["one", "array", "object", "object-late"],
+)
+def test_containers(wrap: Any) -> None:
+    session, found = one(wrap(chain(("user", "q"), ("assistant", "a"))))
+    assert session.meta.id == "c-1"
+    assert [turn.prompt for turn in session.turns] == ["q"]
+    assert found == {}
+
+
+def test_a_torn_array_keeps_whole_conversations_and_what_is_left_of_the_last() -> None:
+    data = dump([chain(("user", "one")), {**chain(("user", "two")), "conversation_id": "c-2"}])
+    for cut in range(len(data) - 1, data.index(b'"two"') + 40, -7):
+        sessions, report = read(FORMAT, data[:cut], "conversations.json")
+        assert [s.turns[0].prompt for s in sessions] == ["one", "two"]
+        assert counts(report)["truncated-input"] == 1
+    sessions, report = read(FORMAT, data[: data.index(b'"two"') - 120], "conversations.json")
+    assert len(sessions) == 1
+    assert counts(report)["truncated-input"] == 1
+
+
+def test_more_after_the_array_is_counted() -> None:
+    _, report = read(FORMAT, dump([chain(("user", "one"))]) + b"\n{}", "conversations.json")
+    assert counts(report) == {"text-outside-records": 1}
+
+
+def test_repeated_conversations_count_once() -> None:
+    sessions, report = read(FORMAT, dump([chain(("user", "x"))] * 3), "conversations.json")
+    assert len(sessions) == 1
+    assert counts(report) == {"duplicate-record": 4}
+
+
+def test_parts_of_a_folder_are_one_export(tmp_path: Path) -> None:
+    for number in range(3):
+        value = {**chain(("user", f"q{number}")), "conversation_id": f"c-{number}"}
+        (tmp_path / f"conversations-00{number}.json").write_bytes(dump([value]))
+    capture = tmp_path / "zz.json"
+    capture.write_bytes(dump({**chain(("user", "captured")), "conversation_id": "c-9"}))
+    whole = {**chain(("user", "whole")), "conversation_id": "c-8"}
+    (tmp_path / "conversations.json").write_bytes(dump([whole]))
+    prompts = []
+    skipped = []
+    for unit in units(tmp_path):
+        if isinstance(unit, Skipped):
+            skipped.append(Path(unit.name).name)
+        else:
+            assert isinstance(unit, Unit)
+            assert unit.format.read is not None
+            ledger = Ledger(unit.input.name)
+            found = list(unit.format.read(unit.input, Context(ledger)))
+            prompts += [session.turns[0].prompt for session in found]
+            assert ledger.report().balanced
+    assert prompts == ["q0", "q1", "q2", "whole", "captured"]
+    assert skipped == ["conversations-001.json", "conversations-002.json", "conversations.json"]
+    # A part that a person names is read alone.
+    (unit,) = units(tmp_path / "conversations-001.json")
+    assert isinstance(unit, Unit)
+    assert unit.format.read is not None
+    assert len(list(unit.format.read(unit.input, Context(Ledger())))) == 1
+
+
+def test_an_id_is_made_of_content_and_place() -> None:
+    value = chain(("user", "x"))
+    del value["conversation_id"]
+    first, report = read(FORMAT, dump([value, value]), "conversations.json")
+    again, _ = read(FORMAT, dump([value, value]), "elsewhere.json")
+    assert [s.meta.id for s in first] == [s.meta.id for s in again]
+    assert first[0].meta.id != first[1].meta.id
+    assert counts(report) == {"id-minted": 2}
+
+
+# the tree
+
+
+def test_branches_by_request() -> None:
+    value = conversation(
+        node("u", None, "user", "q"),
+        node("a1", "u", "assistant", "first"),
+        node("u2", "a1", "user", "more"),
+        node("a2", "u", "assistant", "second"),
+        current_node="a2",
+    )
+    session, found = one(value)
+    assert [step.content for step in session.turns[0].steps] == [[Text("second")]]
+    assert found == {"branch-collapsed": 2}
+    assert session.extra is not None
+    (branch,) = session.extra["branches"]
+    assert (branch["id"], branch["parent"], list(branch["nodes"])) == ("c-1~b1", "u", ["a1", "u2"])
+
+    sessions, report = read(FORMAT, dump(value), "x.json", branch="all")
+    assert [s.meta.id for s in sessions] == ["c-1", "c-1~b1"]
+    assert sessions[0].extra is None
+    assert sessions[1].extra == {"branch": {"of": "c-1", "n": 1}}
+    assert [turn.prompt for turn in sessions[1].turns] == ["q", "more"]
+    assert sessions[1].turns[0].steps[0].content == [Text("first")]
+    assert report.records.mapped == 4
+    assert counts(report) == {}
+
+    sessions, report = read(FORMAT, dump(value), "x.json", branch=1)
+    assert [s.meta.id for s in sessions] == ["c-1~b1"]
+    assert counts(report) == {"branch-collapsed": 1}
+
+    sessions, report = read(FORMAT, dump(value), "x.json", branch=7)
+    assert sessions == []
+    assert counts(report) == {"branch-collapsed": 4, "empty-session": 1}
+
+
+def test_without_a_current_node_the_newest_leaf_counts_and_the_deepest_on_ties() -> None:
+    nodes = [
+        node("u", None, "user", "q", create_time=1.0),
+        node("late", "u", "assistant", "late", create_time=9.0),
+        node("early", "u", "assistant", "early", create_time=2.0),
+    ]
+    session, _ = one(conversation(*nodes, current_node="nowhere"))
+    assert session.turns[0].steps[0].content == [Text("late")]
+    nodes = [
+        node("u", None, "user", "q"),
+        node("a", "u", "assistant", "shallow"),
+        node("b", "u", "assistant", "deep"),
+        node("c", "b", None),
+        node("d", "u", None),
+    ]
+    session, _ = one(conversation(*nodes, current_node=None))
+    assert session.turns[0].steps[0].content == [Text("deep")]
+
+
+def test_parts_with_a_lost_parent_are_put_in_by_time() -> None:
+    value = conversation(
+        node("u", None, "user", "second", create_time=20.0),
+        node("lost", "gone", "user", "first", create_time=10.0),
+        node("lost2", "lost", "assistant", "yes", create_time=11.0),
+        node("a", "u", "assistant", "end", create_time=21.0),
+    )
+    session, found = one(value)
+    assert [turn.prompt for turn in session.turns] == ["first", "second"]
+    assert found == {}
+
+
+_NAMES = st.sampled_from("abcdefgh")
+_PARENTS = st.one_of(st.none(), _NAMES, st.just("ghost"), st.integers())
+
+
+@given(st.dictionaries(_NAMES, _PARENTS, max_size=8), st.one_of(_NAMES, st.none()))
+def test_every_node_has_one_place(parents: dict[str, Any], current: str | None) -> None:
+    nodes = {name: {"parent": parent} for name, parent in parents.items()}
+    tree = tree_of(nodes, current)
+    placed = tree.path + [name for branch in tree.branches for name in branch.own]
+    assert sorted(placed) == sorted(nodes)
+    if current in nodes:
+        end = way_to(current, nodes)
+        at = tree.path.index(end[0])
+        assert tree.path[at : at + len(end)] == end
+
+
+def test_a_wide_and_deep_tree_takes_linear_time() -> None:
+    nodes: dict[str, dict[str, Any]] = {"0": {"parent": None}}
+    for number in range(1, 20_000):
+        nodes[str(number)] = {"parent": str(number - 1)}
+        nodes[f"leaf{number}"] = {"parent": str(number)}
+    tree = tree_of(nodes, None)
+    assert len(tree.path) + sum(len(b.own) for b in tree.branches) == len(nodes)
+
+
+# messages
+
+
+def test_thoughts_belong_to_the_next_answer() -> None:
+    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "A", "content": "b"}]}
+    session, found = one(
+        chain(
+            ("user", "q"),
+            ("assistant", thoughts),
+            ("assistant", {"content_type": "reasoning_recap", "content": "Thought for 2s"}),
+            ("assistant", "yes", {"metadata": {"model_slug": "model-x"}}),
+            ("assistant", {"content_type": "thoughts", "thoughts": [], "content": "left"}),
+            ("user", "next"),
+        )
+    )
+    first, second = session.turns[0].steps
+    assert first.content == [Reasoning("A\nb", {"id": "m-n2"}), Text("yes")]
+    assert first.model == session.model == "model-x"
+    assert second.content == [Reasoning("left", {"id": "m-n5"})]
+    assert found == {"record-skipped": 1}
+
+
+def call(name: str, text: str = "go") -> tuple[Any, ...]:
+    return ("assistant", {"content_type": "code", "text": text}, {"recipient": name})
+
+
+def answer(name: str | None, text: str, **more: Any) -> tuple[Any, ...]:
+    return ("tool", {"content_type": "execution_output", "text": text}, {"tool": name, **more})
+
+
+def results(session: Session) -> list[tuple[str, str, list[str], bool]]:
+    return [
+        (made.name, made.id, [b.text for b in r.content if isinstance(b, Text)], r.is_error)
+        for turn in session.turns
+        for step in turn.steps
+        for made in step.tool_calls
+        for r in step.tool_results
+        if r.tool_call_id == made.id
+    ]
+
+
+def test_results_find_the_nearest_call_of_their_name() -> None:
+    session, found = one(
+        chain(
+            ("user", "q"),
+            call("python"),
+            call("python"),
+            answer("python", "second"),
+            call("web"),
+            answer("web.run", "by place"),
+            answer("web.run", "goes on"),
+            ("user", "next"),
+            answer("python", "first"),
+            answer("ghost", "made"),
+        )
+    )
+    assert results(session) == [
+        ("python", "m-n2", ["first"], False),
+        ("python", "m-n3", ["second"], False),
+        ("web", "m-n5", ["by place", "goes on"], False),
+        ("ghost", "call-mapping-n10", ["made"], False),
+    ]
+    assert found == {"tool-result-text-fallback": 4, "id-minted": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        ({"content_type": "system_error", "name": "E", "text": "x"}, {}),
+        ("x", {"status": "finished_with_error"}),
+        ("x", {"metadata": {"aggregate_result": {"status": "failed_with_in_kernel_exception"}}}),
+    ],
+)
+def test_failed_results(content: Any, more: dict[str, Any]) -> None:
+    session, _ = one(
+        chain(("user", "q"), call("python"), ("tool", content, {"tool": "python", **more}))
+    )
+    assert [row[3] for row in results(session)] == [True]
+
+
+def test_hidden_superseded_and_strange_messages() -> None:
+    hidden = {"metadata": {"is_visually_hidden_from_conversation": True}}
+    session, found = one(
+        chain(
+            ("system", "be kind"),
+            ("user", "custom", {"metadata": {"is_user_system_message": True}}),
+            ("user", "hidden", hidden),
+            ("user", "q"),
+            ("assistant", "old", {"weight": 0}),
+            ("assistant", "new", {"weight": 1.0}),
+            ("narrator", "aside"),
+            ("assistant", {"content_type": "widget", "a": 1}),
+            ("assistant", {"content_type": "card", "text": "shown"}),
+        )
+    )
+    assert [b.text for s in session.turns[0].steps for b in s.content if isinstance(b, Text)] == [
+        "new",
+        "shown",
+    ]
+    assert session.extra is not None
+    assert session.extra["system"] == ["be kind", "custom"]
+    assert [record["id"] for record in session.extra["records"]] == ["m-n5", "m-n7", "m-n8"]
+    assert found == {
+        "system-prompt-aside": 2,
+        "injection-skipped": 1,
+        "message-discarded": 1,
+        "role-unknown": 1,
+        "unknown-record": 1,
+        "unknown-block": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"status": "in_progress"}, {"metadata": {"finish_details": {"type": "interrupted"}}}],
+)
+def test_an_interrupted_answer_aborts_the_turn(more: dict[str, Any]) -> None:
+    session, _ = one(chain(("user", "q"), ("assistant", "so", more), ("user", "r")))
+    assert [turn.aborted for turn in session.turns] == [True, False]
+
+
+def test_citation_marks_go_only_where_they_are_explained() -> None:
+    text = "Fact \ue200cite\ue202turn0\ue201 and 【3†source】, 【注】."
+    explained = {"metadata": {"content_references": [{"matched_text": "x"}]}}
+    plain = {"metadata": {"citations": [{"start_ix": 1}]}}
+    session, found = one(chain(("user", "q"), ("assistant", text, explained)))
+    block = session.turns[0].steps[0].content[0]
+    assert block == Text("Fact  and , 【注】.", {"citations": [{"matched_text": "x"}]})
+    assert found == {"citation-aside": 1}
+    session, _ = one(chain(("user", "q"), ("assistant", text, plain)))
+    block = session.turns[0].steps[0].content[0]
+    assert block == Text(text, {"citations": [{"start_ix": 1}]})
+
+
+def picture(pointer: str) -> dict[str, Any]:
+    part = {"content_type": "image_asset_pointer", "asset_pointer": pointer}
+    return {"content_type": "multimodal_text", "parts": [part, "look"]}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "file"),
+    [
+        ("sediment://file_00ab", "file_00ab-sanitized.png"),
+        ("file-service://file-XyZ", "file-XyZ.png"),
+        ("file-service://file-XyZ", "dalle-generations/file-XyZ-1234.webp"),
+        ("sediment://file_00ab", "user-1/file-00ab_2.png"),
+    ],
+)
+def test_images_of_the_export(pointer: str, file: str) -> None:
+    session, found = one([chain(("user", picture(pointer)))], {file: PNG})
+    blocks = session.turns[0].prompt_blocks
+    name = file.rpartition("/")[2]
+    image = Image(base64.b64encode(PNG).decode(), "image/png", name)
+    assert blocks == [image, Text("look")]
+    assert found == {}
+
+
+def test_images_that_the_export_lacks() -> None:
+    around = {"file-Xy.png": PNG, "file-XyZZ.png": PNG}
+    session, found = one([chain(("user", picture("file-service://file-XyZ")))], around)
+    assert session.turns[0].prompt_blocks == [
+        Text("[image]", {"image": {"id": "file-service://file-XyZ"}}),
+        Text("look"),
+    ]
+    assert found == {"attachment-skipped": 1}
+
+
+def test_attachments_have_their_bytes_where_the_export_has_them() -> None:
+    entries = [
+        {"id": "file-One", "name": "one.txt", "mime_type": "text/plain", "size": 3},
+        {"id": "file-Two", "name": "../two.pdf", "mime_type": "application/pdf", "size": 9},
+        {"id": "file_00ab", "name": "seen.png"},
+        7,
+    ]
+    value = chain(("user", picture("sediment://file_00ab"), {"metadata": {"attachments": entries}}))
+    around = {"file-One-one.txt": b"abc", "file_00ab.dat": PNG}
+    session, found = one([value], around)
+    assert session.turns[0].prompt_blocks is not None
+    image, _, first, second = session.turns[0].prompt_blocks
+    assert isinstance(image, Image)
+    assert image.name == "seen.png"
+    assert isinstance(first, Text)
+    assert first.text == "[file: one.txt (text/plain, 3 bytes)]"
+    assert first.extra is not None
+    (entry,) = first.extra["attachments"]
+    assert (entry["data"], entry["size"], entry["id"]) == ("YWJj", 3, "file-One")
+    assert "blake3" in entry
+    assert second == Text(
+        "[file: two.pdf (application/pdf, 9 bytes)]",
+        {
+            "attachments": [
+                {
+                    "kind": "file",
+                    "name": "../two.pdf",
+                    "type": "application/pdf",
+                    "id": "file-Two",
+                    "size": 9,
+                }
+            ]
+        },
+    )
+    assert found == {"attachment-aside": 2, "malformed-block": 1}
+
+
+def test_times() -> None:
+    session, found = one(
+        chain(
+            ("user", "q", {"create_time": 1700000000.1234}),
+            ("assistant", "a", {"create_time": None}),
+            ("user", "r", {"create_time": "2026-01-01T00:00:00"}),
+            ("user", "s", {"create_time": 1e30}),
+            ("user", "t", {"create_time": 1700000000123}),
+        )
+    )
+    assert [turn.time for turn in session.turns] == [
+        1700000000123,
+        1767225600000,
+        None,
+        1700000000123,
+    ]
+    assert session.turns[0].steps[0].time is None
+    assert found == {"tz-assumed": 1, "timestamp-invalid": 1}
+
+
+# any value in any member
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path]
+    items: Any = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, child in items:
+        found += places(child, (*path, key))
+    return found
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = put(copy[path[0]], path[1:], new)
+    return copy
+
+
+ODD: tuple[Any, ...] = (None, 0, "", [], {}, True, -1.5, "x" * 1000, [[]], {"a": {}}, 1 << 70)
+
+
+@pytest.mark.parametrize("case", ["tools", "records", "branches"])
+def test_wrong_types_everywhere(case: str) -> None:
+    root = json.loads((GOLDEN / "chatgpt" / case / "input.json").read_text(encoding="utf-8"))
+    for path in places(root):
+        for odd in ODD:
+            ledger = Ledger()
+            source = Memory(dump(put(root, path, odd)), "conversations.json")
+            FORMAT.probe(source.head)
+            assert FORMAT.read is not None
+            try:
+                sessions = list(FORMAT.read(source, Context(ledger)))
+            except DcbError:
+                continue
+            assert ledger.report().balanced, (path, odd)
+            msgspec.json.encode(sessions)
