@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dcb.snapshot.compile import compile_session
 from tests.goldens import Case, GoldenExtension, case_id, cases, pretty, read_source
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def test_golden(case: Case, golden: SnapshotAssertion) -> None:
         assert golden(name="session.json") == pretty(
             sessions[0] if len(sessions) == 1 else sessions
         )
+        assert golden(name="snapshot.md") == compile_session(sessions[0]).document.text.encode()
     if read.reports:
         reports = read.reports
         assert golden(name="report.json") == pretty(reports[0] if len(reports) == 1 else reports)
