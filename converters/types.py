@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
 
 from converters import jsonio
+from converters.text import parse_time
 
 if TYPE_CHECKING:
     import mmap
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from converters.ir import Session
-    from converters.ledger import Ledger
+    from converters.ledger import Ledger, Place
 
 __all__ = [
     "HEAD_BYTES",
@@ -211,6 +212,18 @@ class Context:
     options: Options = field(default_factory=Options)
     now_ms: int = 0
     limits: Limits = field(default_factory=Limits)
+
+    def ms(self, value: Any, place: Place) -> int | None:
+        """Read a time of the source into milliseconds; what is none or has no zone is counted."""
+        if value is None:
+            return None
+        time = parse_time(value, self.options.tz)
+        if time is None:
+            self.ledger.note("timestamp-invalid", place)
+            return None
+        if time.assumed:
+            self.ledger.note("tz-assumed", place)
+        return time.ms
 
     def option(self, name: str, default: Any = None) -> Any:
         """Give an option of the format, or its default."""

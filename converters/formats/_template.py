@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from converters import jsonio
 from converters.ir import Extra, Meta, Session, Text
 from converters.ledger import count_items
-from converters.text import iso_ms, parse_time
+from converters.text import iso_ms
 from converters.turns import TurnBuilder
 from converters.types import Capabilities, Format, Head, Match
 
@@ -49,7 +49,7 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
                 ledger.skipped("malformed-record", line)
                 continue
             role = record.get("role")
-            time = _time(record.get("at"), line, ctx)
+            time = ctx.ms(record.get("at"), line)
             if role == "user":
                 turns.prompt([Text(text)], time=time)
                 ledger.mapped()
@@ -67,17 +67,6 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
         first = next((turn.time for turn in found if turn.time is not None), None)
         meta = Meta(session_id or source.stem, first, source_id=session_id)
         yield Session(meta=meta, provider=FORMAT.id, turns=found, extra=extra)
-
-
-def _time(value: Any, line: int, ctx: Context) -> int | None:
-    time = parse_time(value, ctx.options.tz)
-    if time is None:
-        if value is not None:
-            ctx.ledger.note("timestamp-invalid", line)
-        return None
-    if time.assumed:
-        ctx.ledger.note("tz-assumed", line)
-    return time.ms
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:

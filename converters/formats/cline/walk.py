@@ -8,7 +8,6 @@ from converters import jsonio
 from converters.formats.cline.human import cwd_of, is_result, result_of, take_apart, xml_calls
 from converters.ir import Block, Compaction, Extra, Text, ToolCallBlock, ToolResult, Usage
 from converters.shapes import anthropic
-from converters.text import parse_time
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
@@ -80,14 +79,9 @@ class Walk:
     def _ms(self, message: dict[str, Any], place: str) -> int | None:
         value = message.get("ts")
         value = message.get("timestamp") if value is None else value
-        if value is None:
-            return None
-        time = parse_time(value, self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        self.first_time = time.ms if self.first_time is None else self.first_time
-        return time.ms
+        ms = self._ctx.ms(value, place)
+        self.first_time = ms if self.first_time is None else self.first_time
+        return ms
 
     def _summary(self, content: Any, time: int | None, place: str) -> str | None:
         texts = [b.text for b in self._blocks(content, place) if isinstance(b, Text)]

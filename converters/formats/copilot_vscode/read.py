@@ -11,7 +11,6 @@ from converters.formats.copilot_vscode.items import Asked, Items, rounds_of, tex
 from converters.formats.copilot_vscode.log import replay
 from converters.ir import Block, Compaction, Extra, Meta, Session, Text, Usage
 from converters.ledger import Ledger
-from converters.text import parse_time
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _session(root: dict[str, Any], source: Input, ctx: Context, *, counted: bool
     return Session(
         meta=Meta(
             own or source.stem,
-            walk.ms(root.get("creationDate"), "/creationDate"),
+            ctx.ms(root.get("creationDate"), "/creationDate"),
             _cwd(source),
             own,
         ),
@@ -119,16 +118,6 @@ class _Walk:
         else:
             ledger.skipped(rule, place, n, kind)
 
-    def ms(self, value: Any, place: str) -> int | None:
-        """Read a time and count what is none."""
-        if value is None:
-            return None
-        time = parse_time(value, self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        return time.ms
-
     def request(self, request: dict[str, Any], place: str) -> None:
         """Take one request with its response."""
         response = request.get("response")
@@ -144,7 +133,7 @@ class _Walk:
             return
         self.fate(None, place)
         identity = request.get("requestId")
-        time = self.ms(request.get("timestamp"), place)
+        time = self._ctx.ms(request.get("timestamp"), place)
         extra: Extra | None = {"id": identity} if isinstance(identity, str) else None
         turn = self.turns.prompt(blocks, time=time, extra=extra)
         model = request.get("modelId")

@@ -207,13 +207,7 @@ class _Walk:
     def _time(self, bubble: dict[str, Any], place: str) -> int | None:
         value = bubble.get("createdAt")
         value = bubble.get("timestamp") if value is None else value
-        if value is None:
-            return None
-        time = parse_time(value, self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        return time.ms
+        return self._ctx.ms(value, place)
 
     def _user(
         self, text: str, bubble: dict[str, Any], time: int | None, extra: Extra | None, place: str

@@ -105,7 +105,7 @@ def _store(source: Input, ctx: Context) -> Iterator[Session]:
             walk = _Walk(ctx)
             for message in found:
                 walk.row(message)
-            session = walk.session(_meta(row, walk), row)
+            session = walk.session(_meta(row, ctx), row)
             if session is None:
                 ledger.note("empty-session", sqlitedb.place(row, "sessions"))
             else:
@@ -138,7 +138,7 @@ def _file(source: Input, ctx: Context) -> Session | None:
             else:
                 walk.message(record, line)
     head = {**head, "id": head.get("id") or source.stem}
-    return walk.session(_meta(head, walk), head)
+    return walk.session(_meta(head, ctx), head)
 
 
 def _title(row: dict[str, Any]) -> str | None:
@@ -149,13 +149,17 @@ def _title(row: dict[str, Any]) -> str | None:
     return None
 
 
-def _meta(row: dict[str, Any], walk: _Walk) -> Meta:
+def _meta(row: dict[str, Any], ctx: Context) -> Meta:
     identity = str(row.get("id"))
     cwd = row.get("working_dir")
     created = row.get("created_at")
+    # SQLite's own times have no zone and are UTC by definition: nothing is assumed.
+    time = parse_time(created)
+    if created is not None and time is None:
+        ctx.ledger.note("timestamp-invalid", f"sessions.id={identity[:60]}")
     return Meta(
         identity,
-        walk.ms(created, f"sessions.id={identity[:60]}", quiet=True),
+        time.ms if time is not None else None,
         cwd if isinstance(cwd, str) and cwd else None,
         identity,
     )
@@ -179,18 +183,6 @@ class _Walk:
         self._turns = TurnBuilder(ctx.ledger)
         self._system: list[str] = []
         self._hidden = False
-
-    def ms(self, value: Any, place: str | int, *, quiet: bool = False) -> int | None:
-        """Read a time; SQLite's own times are UTC by definition, so ``quiet`` assumes nothing."""
-        if value is None:
-            return None
-        time = parse_time(value, None if quiet else self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        if time.assumed and not quiet:
-            self._ctx.ledger.note("tz-assumed", place)
-        return time.ms
 
     def row(self, row: dict[str, Any]) -> None:
         """Take one row of the message table."""
@@ -226,7 +218,7 @@ class _Walk:
     def _message(self, record: dict[str, Any], place: str | int) -> str | None:
         role, identity = record.get("role"), record.get("id")
         found = blocks_of(record.get("content"), self._ctx.ledger, place)
-        time = self.ms(record.get("created"), place)
+        time = self._ctx.ms(record.get("created"), place)
         texts = [block.text for block in found.blocks if isinstance(block, Text)]
         extra: Extra | None = {"id": identity} if isinstance(identity, str) and identity else None
         if role == "system":

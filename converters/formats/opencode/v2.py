@@ -55,7 +55,7 @@ def _row(row: dict[str, Any], walk: Walk, ctx: Context) -> None:
     if data is None:
         ctx.ledger.skipped("malformed-record", place, kind=str(kind)[:40])
         return
-    ms = walk.ms(row.get("time_created"), place)
+    ms = ctx.ms(row.get("time_created"), place)
     identity = text_of(row.get("id"))
     extra: Extra | None = {"id": identity} if identity else None
     fate: str | None

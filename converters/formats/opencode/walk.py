@@ -18,7 +18,6 @@ from converters.ir import (
     Usage,
 )
 from converters.shapes.attachments import file_block
-from converters.text import parse_time
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
@@ -48,23 +47,13 @@ class Walk:
         self._marked = False
         self._turn_of: dict[str, int] = {}
 
-    def ms(self, value: Any, place: str) -> int | None:
-        """Read a time and count what is none."""
-        if value is None:
-            return None
-        time = parse_time(value, self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        return time.ms
-
     def message(self, info: dict[str, Any], parts: list[Placed], place: str) -> None:
         """Take one message; it and each of its parts get their fate."""
         ledger = self._ctx.ledger
         role = info.get("role")
         time = info.get("time")
         created = time.get("created") if isinstance(time, dict) else info.get("createdAt")
-        ms = self.ms(created, place)
+        ms = self._ctx.ms(created, place)
         identity = info.get("id")
         path = info.get("path")
         cwd = path.get("cwd") if isinstance(path, dict) else info.get("cwd")
@@ -205,7 +194,7 @@ class Walk:
         blocks.append(ToolCallBlock(identity, name, arguments))
         times = state.get("time")
         end = times.get("end") if isinstance(times, dict) else None
-        result = tool_result(identity, state, self.ms(end, place))
+        result = tool_result(identity, state, self._ctx.ms(end, place))
         if result is not None:
             files = state.get("attachments")
             for file in files if isinstance(files, list) else ():
@@ -292,7 +281,7 @@ class Walk:
         step_model = next((step.model for turn in turns for step in turn.steps if step.model), None)
         return Session(
             meta=Meta(
-                identity, self.ms(created, place), text_of(info.get("directory")) or self.cwd,
+                identity, self._ctx.ms(created, place), text_of(info.get("directory")) or self.cwd,
                 identity,
             ),
             title=title,

@@ -129,15 +129,6 @@ class _Walk:
         self._turns = TurnBuilder(ctx.ledger)
         self._system: list[str] = []
 
-    def _ms(self, value: Any, place: str) -> int | None:
-        if value is None:
-            return None
-        time = parse_time(value, self._ctx.options.tz)
-        if time is None:
-            self._ctx.ledger.note("timestamp-invalid", place)
-            return None
-        return time.ms
-
     def row(self, row: dict[str, Any]) -> None:
         """Take one message and say what became of it."""
         ledger = self._ctx.ledger
@@ -155,7 +146,7 @@ class _Walk:
         if found is None:
             return "malformed-record"
         role = row.get("role")
-        time = self._ms(row.get("created_at"), place)
+        time = self._ctx.ms(row.get("created_at"), place)
         texts = [block.text for block in found.blocks if isinstance(block, Text)]
         summary = row.get("is_summary_message") == 1 or (
             row.get("id") is not None and row.get("id") == self._info.get("summary_message_id")
@@ -187,7 +178,7 @@ class _Walk:
         self, row: dict[str, Any], found: _Found, extra: Extra | None, place: str
     ) -> str | None:
         finished = row.get("finished_at")
-        time = self._ms(row.get("created_at") if finished is None else finished, place)
+        time = self._ctx.ms(row.get("created_at") if finished is None else finished, place)
         if found.blocks:
             model = _text(row.get("model"))
             self._turns.step(found.blocks, time=time, model=model, extra=extra)
@@ -217,7 +208,7 @@ class _Walk:
             call = identity.partition("$$")[2] or None
             extra["parent"] = {"sessionId": parent, "callId": call}
         model = next((step.model for turn in turns for step in turn.steps if step.model), None)
-        created = self._ms(info.get("created_at"), f"sessions.id={identity[:60]}")
+        created = self._ctx.ms(info.get("created_at"), f"sessions.id={identity[:60]}")
         return Session(
             meta=Meta(identity, created, cwd, identity),
             title=_text(info.get("title")),
