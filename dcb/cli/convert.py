@@ -174,9 +174,10 @@ class _Plan:
             ledger = Ledger(unit.input.name, itemize=run.itemize)
             writing.ledger = ledger
             try:
-                for session in read_unit(unit, Context(ledger, self.job.options)):
-                    run.done(unit.input.name, session.meta.id, session.title, None)
-                    yield session
+                with batch.uncollected():
+                    for session in read_unit(unit, Context(ledger, self.job.options)):
+                        run.done(unit.input.name, session.meta.id, session.title, None)
+                        yield session
             except DcbError as error:
                 run.fail(error)
             run.reports.append(ledger.report())
