@@ -89,15 +89,19 @@ def _write(session: Session, sink: Sink) -> None:
 def _weight(turn: Turn) -> int:
     """Give about the length of a turn's texts; -1 when ``x-dcb`` keeps members somewhere in it."""
     size = len(turn.prompt)
-    extras: list[Extra | None] = [turn.extra]
-    lists: list[list[Block]] = [turn.prompt_blocks or []]
-    if turn.compaction is not None:
+    extras: list[Extra] = []
+    lists: list[list[Block]] = []
+    if turn.extra is not None:
+        extras.append(turn.extra)
+    if turn.prompt_blocks is not None:
+        lists.append(turn.prompt_blocks)
+    if turn.compaction is not None and turn.compaction.extra is not None:
         extras.append(turn.compaction.extra)
     for step in turn.steps:
         lists.append(step.content)
         if step.extra is not None:
             extras.append(step.extra)
-        if step.usage is not None:
+        if step.usage is not None and step.usage.extra is not None:
             extras.append(step.usage.extra)
         for call in step.tool_calls:
             size += len(call.arguments)
@@ -117,7 +121,7 @@ def _weight(turn: Turn) -> int:
                 size += len(block.arguments)
             elif type(block) is Image:
                 size += len(block.data or "")
-    return -1 if any(extra is not None and "members" in extra for extra in extras) else size
+    return -1 if extras and any("members" in extra for extra in extras) else size
 
 
 def _in_place(data: bytes) -> bytes:
