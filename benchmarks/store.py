@@ -80,7 +80,7 @@ def snapshot(n: int, zh: Language, en: Language, dice: random.Random) -> Snapsho
         ),
         verbatim=tuple(
             VerbatimEntry(
-                id=f"v-{i:03d}", source_message_id=f"m{i}", content=piece(26), created_at=NOW
+                id=f"v-{i:03d}", source_message_id=f"m{i}", content=piece(21), created_at=NOW
             )
             for i in range(1, 9)
         ),

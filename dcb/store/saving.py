@@ -119,8 +119,9 @@ def save(
                 texts[snapshot_id] = item.text
         # Not in the loop above: each statement that fires a trigger makes FTS5 write out
         # what it has gathered, and a batch would be five times as slow.
-        for snapshot_id, item in todo.items():
-            index.put(db, snapshot_id, item.words)
+        with index.gathering(db, len(todo)):
+            for snapshot_id, item in todo.items():
+                index.put(db, snapshot_id, item.words)
         _record(store, texts, "save")
     _cover(store, exposed)
     return saved
