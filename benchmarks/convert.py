@@ -42,7 +42,12 @@ class Run(NamedTuple):
 def child(*arguments: str) -> Run:
     """Run Python in a child and measure it; raises when it fails."""
     start = time.perf_counter()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        # As installed: compiled modules are there.
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
     quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     pid = os.posix_spawn(
         sys.executable, [sys.executable, *arguments], environment, file_actions=quiet
@@ -72,6 +77,7 @@ def measure(kind: str, megabytes: float, runs: int, folder: Path) -> str:
     ours: list[Run] = []
     starts: list[Run] = []
     bare: list[Run] = []
+    child("-c", _DCB, *convert, "-o", str(target), "--force")
     for _ in range(runs):
         bare.append(child("-c", "import orjson"))
         starts.append(child("-c", _DCB, "--version"))

@@ -13,139 +13,20 @@ event; about one text in twelve is not ASCII.
 from __future__ import annotations
 
 import argparse
-import base64
-import random
+import sys
 import uuid
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from pool import TOOLS, Clock, Pool, arguments
+
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterator
-
-_START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-_VOCABULARY = """
-the file returns a list of parsed records and the writer keeps every field it knows while tests
-cover cache queue index token stream buffer session branch commit merge config path error handler
-module import class function argument value result request response server client thread socket
-timeout retry budget check build deploy version release change review
-"""
-_WORDS = _VOCABULARY.split()
-_FOREIGN = (
-    "这个函数读取配置并返回结果，请检查边界情况。",
-    "Größe und Übergabe prüfen, danach naïve Fälle ergänzen.",
-    "Проверь обработку ошибок в этом модуле. ",
-    "tests passed ✅ — 12 checks, 0 failures 🎉 ",
-    "├── src\n│   ├── main.py\n│   └── util.py\n└── tests\n",
-)
-_CODE = (
-    "def load(path: str) -> dict[str, int]:\n    return json.loads(path.read_text())\n",
-    'if (value === null) {\n\tthrow new Error("missing value");\n}\n',
-    '    logger.info("done in %s", elapsed)\n    return {"status": "ok", "count": len(rows)}\n',
-    "fn parse(input: &str) -> Result<Vec<Token>, ParseError> {\n    let mut out = vec![];\n",
-    "drwxr-xr-x  4 dev dev  4096 Mar  2 08:14 src\n-rw-r--r--  1 dev dev 18231 README.md\n",
-    "src/app.py:120:5: E501 line too long (113 > 100 characters)\n",
-)
-
-
-class Pool:
-    """Texts of many lengths, made once and then drawn from.
-
-    ``numbered``: some tool outputs have line numbers with an arrow, as file views do.
-    """
-
-    def __init__(self, seed: int, *, numbered: bool = False) -> None:
-        self.rng = random.Random(seed)
-        self.prose = [self._prose(n) for n in (40, 90, 180, 400, 900) for _ in range(60)]
-        self.code = [
-            self._code(n, numbered=numbered and n == 3000)
-            for n in (200, 700, 1500, 3000, 7000)
-            for _ in range(40)
-        ]
-        self.secret = [self._opaque(n) for n in (300, 800, 1600) for _ in range(30)]
-
-    def _prose(self, length: int) -> str:
-        rng = self.rng
-        if rng.random() < 1 / 12:
-            return (rng.choice(_FOREIGN) * (length // 20 + 1))[:length]
-        words: list[str] = []
-        size = 0
-        while size < length:
-            word = rng.choice(_WORDS)
-            words.append(word)
-            size += len(word) + 1
-        text = " ".join(words).capitalize() + "."
-        return text.replace(" and ", ' and "quoted" ').replace(" while ", "\n\n- while ")
-
-    def _code(self, length: int, *, numbered: bool) -> str:
-        rng = self.rng
-        parts: list[str] = []
-        size = 0
-        foreign = rng.random() < 1 / 12
-        while size < length:
-            part = rng.choice(_CODE)
-            if foreign and rng.random() < 1 / 20:
-                part = rng.choice(_FOREIGN)
-            parts.append(f"{len(parts) + 1:6}\u2192{part}" if numbered else part)
-            size += len(parts[-1])
-        return "".join(parts)
-
-    def _opaque(self, length: int) -> str:
-        return base64.b64encode(self.rng.randbytes(length)).decode()
-
-    def text(self) -> str:
-        """Give one piece of prose."""
-        return self.rng.choice(self.prose)
-
-    def block(self) -> str:
-        """Give one piece of code or tool output."""
-        return self.rng.choice(self.code)
-
-    def opaque(self) -> str:
-        """Give base64 text, as signatures and encrypted reasoning are."""
-        return self.rng.choice(self.secret)
-
-    def id(self) -> str:
-        """Give a UUID."""
-        return str(uuid.UUID(bytes=self.rng.randbytes(16), version=4))
-
-
-class Clock:
-    """Times that go forward by a few seconds."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.now = _START
-        self.rng = rng
-
-    def tick(self) -> str:
-        """Give the next time as ISO text with milliseconds."""
-        self.now += timedelta(milliseconds=self.rng.randrange(200, 9000))
-        return self.now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self.now.microsecond // 1000:03}Z"
-
-    @property
-    def ms(self) -> int:
-        """The time in milliseconds since the epoch."""
-        return int(self.now.timestamp() * 1000)
-
-
-_TOOLS = ("Read", "Bash", "Edit", "Grep", "Glob", "Write")
-
-
-def _arguments(pool: Pool, tool: str) -> dict[str, Any]:
-    path = f"/home/dev/project/src/module_{pool.rng.randrange(90)}.py"
-    if tool == "Edit":
-        return {
-            "file_path": path,
-            "old_string": pool.block()[:600],
-            "new_string": pool.block()[:700],
-        }
-    if tool == "Write":
-        return {"file_path": path, "content": pool.block()}
-    if tool == "Bash":
-        return {"command": "pytest -x -q tests/ 2>&1 | tail -40", "description": pool.text()[:60]}
-    return {"file_path": path} if tool == "Read" else {"pattern": "def \\w+", "path": path}
 
 
 def claude(seed: int) -> Iterator[bytes]:
@@ -245,10 +126,10 @@ def _claude_step(
         yield assistant(message, {"type": "text", "text": pool.text()}, usage)
     calls = []
     for _ in range(1 if rng.random() < 0.85 else 3):
-        tool = rng.choice(_TOOLS)
+        tool = rng.choice(TOOLS)
         call = "toolu_01" + pool.id().replace("-", "")[:22]
         calls.append((call, tool))
-        block = {"type": "tool_use", "id": call, "name": tool, "input": _arguments(pool, tool)}
+        block = {"type": "tool_use", "id": call, "name": tool, "input": arguments(pool, tool)}
         yield assistant(message, block, last)
     for call, tool in calls:
         if tool == "Bash":
@@ -287,10 +168,15 @@ def codex(seed: int) -> Iterator[bytes]:
         last |= {"output_tokens": rng.randrange(50, 900), "reasoning_output_tokens": 32}
         for name, value in last.items():
             total[name] += value
-        info = {"total_token_usage": {**total}, "last_token_usage": last}
-        return line(
-            "event_msg", {"type": "token_count", "info": info, "rate_limits": {"plan": "x"}}
-        )
+        info = {"total_token_usage": _totalled(total), "last_token_usage": _totalled(last)}
+        info["model_context_window"] = 272000  # type: ignore[assignment]
+        limits = {
+            name: {"used_percent": 12.5, "window_minutes": minutes, "resets_at": 1772440000}
+            for name, minutes in (("primary", 300), ("secondary", 10080))
+        }
+        credit = {"has_credits": False, "unlimited": False, "balance": None}
+        rates = {"limit_id": "codex", **limits, "credits": credit, "plan_type": "plus"}
+        return line("event_msg", {"type": "token_count", "info": info, "rate_limits": rates})
 
     meta = {
         "id": pool.id(),
@@ -316,7 +202,7 @@ def codex(seed: int) -> Iterator[bytes]:
         for _ in range(rng.randrange(4, 20)):
             summary = [{"type": "summary_text", "text": pool.text()}] if rng.random() < 0.15 else []
             reasoning = {"type": "reasoning", "summary": summary, "content": None}
-            yield line("response_item", {**reasoning, "encrypted_content": pool.opaque()})
+            yield line("response_item", {**reasoning, "encrypted_content": pool.encrypted()})
             call = "call_" + pool.id().replace("-", "")[:24]
             yield line("response_item", _codex_call(pool, call))
             output = orjson.dumps({"output": pool.block(), "metadata": {"exit_code": 0}}).decode()
@@ -334,6 +220,10 @@ def codex(seed: int) -> Iterator[bytes]:
         yield line("event_msg", {"type": "agent_message", "message": text})
 
 
+def _totalled(counts: dict[str, int]) -> dict[str, int]:
+    return {**counts, "total_tokens": counts["input_tokens"] + counts["output_tokens"]}
+
+
 def _codex_call(pool: Pool, call: str) -> dict[str, Any]:
     if pool.rng.random() < 0.2:
         return {
@@ -343,11 +233,11 @@ def _codex_call(pool: Pool, call: str) -> dict[str, Any]:
             "name": "apply_patch",
             "input": "*** Begin Patch\n" + pool.block()[:900] + "*** End Patch",
         }
-    arguments = {"command": ["bash", "-lc", "sed -n 1,200p src/app.py"], "workdir": "/home/dev"}
+    command = {"command": ["bash", "-lc", "sed -n 1,200p src/app.py"], "workdir": "/home/dev"}
     return {
         "type": "function_call",
         "name": "shell",
-        "arguments": orjson.dumps(arguments).decode(),
+        "arguments": orjson.dumps(command).decode(),
         "call_id": call,
     }
 
@@ -417,8 +307,8 @@ def openai_chat(seed: int) -> Iterator[bytes]:
             messages.append({"role": "user", "content": pool.text()})
             if rng.random() < 0.5:
                 call = "call_" + pool.id().replace("-", "")[:24]
-                arguments = orjson.dumps(_arguments(pool, "Bash")).decode()
-                function = {"name": "shell", "arguments": arguments}
+                text = orjson.dumps(arguments(pool, "Bash")).decode()
+                function = {"name": "shell", "arguments": text}
                 entry = {"id": call, "type": "function", "function": function}
                 messages.append({"role": "assistant", "content": None, "tool_calls": [entry]})
                 messages.append({"role": "tool", "tool_call_id": call, "content": pool.block()})
@@ -436,9 +326,9 @@ def interchange_turns(seed: int) -> Iterator[bytes]:
         opened = clock.ms
         for _ in range(rng.randrange(1, 12)):
             clock.tick()
-            call, tool = "call_" + pool.id(), rng.choice(_TOOLS)
-            arguments = orjson.dumps(_arguments(pool, tool)).decode()
-            entry = {"id": call, "name": tool, "arguments": arguments}
+            call, tool = "call_" + pool.id(), rng.choice(TOOLS)
+            text = orjson.dumps(arguments(pool, tool)).decode()
+            entry = {"id": call, "name": tool, "arguments": text}
             output = [{"type": "text", "text": pool.block()}]
             steps.append(
                 {
@@ -486,11 +376,11 @@ def dsh(seed: int) -> Iterator[bytes]:
                 content = [{"type": "text", "text": pool.text()}]
                 prompt = {"id": f"u{turn}", "role": "user", "content": content}
                 yield event("user/message", {**prompt, "source": {"kind": "user"}}, surface=True)
-            tool = rng.choice(_TOOLS)
+            tool = rng.choice(TOOLS)
             call = {
                 "id": f"c{mark}",
                 "name": tool,
-                "arguments": orjson.dumps(_arguments(pool, tool)).decode(),
+                "arguments": orjson.dumps(arguments(pool, tool)).decode(),
             }
             blocks = [{"type": "text", "text": pool.text()}, {"type": "tool-call", **call}]
             source = {"kind": "model", "provider": "demo", "model": "demo-1"}

@@ -19,6 +19,7 @@ from converters.formats.claude.records import (
 )
 from converters.ir import Reasoning, Text, ToolCallBlock
 from converters.shapes.attachments import file_block, image_or_file
+from converters.shapes.raw_json import raw_text
 
 if TYPE_CHECKING:
     from converters import ir
@@ -45,7 +46,11 @@ def spoken(
         if kind is Text:
             blocks.append(block)
         elif kind is ToolUseBlock:
-            blocks.append(ToolCallBlock(block.id, block.name, block.arguments or arguments(block)))
+            blocks.append(
+                ToolCallBlock(
+                    block.id, block.name, block.arguments or raw_text(block.input, ledger, place)
+                )
+            )
             if block.id.startswith("minted-"):
                 ledger.note("id-minted", place, kind="tool_use")
         elif kind is ThinkingBlock and block.thinking:
@@ -72,22 +77,13 @@ def spoken(
     return blocks, kept
 
 
-def arguments(block: ToolUseBlock) -> str:
-    """Give the JSON text of a tool input, compact as the tool itself writes it."""
-    text = str(block.input, "utf-8")
-    if text[text.find('":') + 2] == " ":
-        # Only foreign writers put blanks there.
-        return msgspec.json.format(text, indent=-1)
-    return text
-
-
-def release(record: Record) -> None:
+def release(record: Record, ledger: Ledger, place: int) -> None:
     """Let go of the line: raw tool inputs hold all its bytes in memory."""
     content = record.message.content if record.message is not None else None
     if isinstance(content, list):
         for block in content:
             if type(block) is ToolUseBlock:
-                block.arguments = arguments(block)
+                block.arguments = raw_text(block.input, ledger, place)
                 block.input = _NO_INPUT
 
 

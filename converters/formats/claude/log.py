@@ -106,7 +106,7 @@ class Log:
 
     def keep(self, place: int, record: Record) -> None:
         """Put a record into the list of the main conversation."""
-        release(record)
+        release(record, self.ledger, place)
         self.entries.append((place, record))
 
     def repeated(self, entry: Entry, entries: list[Entry]) -> bool:
@@ -235,7 +235,7 @@ def _side(log: Log, place: int, record: Record, *, keep: bool) -> None:
             log.said.pop(place, None)
             return
     if keep:
-        release(record)
+        release(record, log.ledger, place)
         entries.append((place, record))
 
 

@@ -101,6 +101,7 @@ FORMAT: Final = Format(
         timestamps=True,
         usage=True,
         notes={
+            "compacted": "codex: the message of a `compacted` line is the summary",
             "reasoning": "summaries; the encrypted part is kept for the tool itself",
             "branches": "turns that were rolled back",
             "usage": "from token_count events; the reference reader has none",

@@ -11,8 +11,9 @@ import msgspec
 from converters import jsonio
 from converters.errors import BadInput
 from converters.formats.codex.external import restore
+from converters.formats.codex.mirrors import Again, Mirrors
 from converters.formats.codex.records import DECODE, KNOWN, Line, Payload, payload_of, time_ms
-from converters.formats.codex.walk import PROVIDER, Again, Mirrors, Walk
+from converters.formats.codex.walk import PROVIDER, Walk
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
 from converters.text import parse_time

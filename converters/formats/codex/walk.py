@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -10,16 +10,19 @@ import msgspec
 from converters.formats.codex.human import scan
 from converters.formats.codex.records import Part, Payload, Tokens
 from converters.formats.codex.script import plain_object
-from converters.ir import Reasoning, Text, ToolCallBlock, ToolResult, Usage
+from converters.formats.codex.usage import added, difference
+from converters.ir import Reasoning, Text, ToolCallBlock, ToolResult
 from converters.ledger import PLACES
 from converters.shapes.attachments import file_block, image_or_file
+from converters.shapes.raw_json import raw_text
 from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
+    from converters.formats.codex.mirrors import Mirrors
     from converters.ir import Block, Step, Turn
     from converters.ledger import Ledger, Place
 
-__all__ = ["PROVIDER", "Again", "Mirrors", "Walk", "enveloped"]
+__all__ = ["PROVIDER", "Walk", "enveloped"]
 
 PROVIDER: Final = "codex"
 _TEXT_PARTS: Final = frozenset(
@@ -30,10 +33,6 @@ _SHELL: Final = "local_shell"
 _SEARCH: Final = "web_search"
 
 
-class Again(Exception):
-    """An event has no item of the same text: the file must be read knowing all items."""
-
-
 class Branch(NamedTuple):
     """Turns that were rolled back: where they stood, what stood before them, their records."""
 
@@ -41,43 +40,6 @@ class Branch(NamedTuple):
     shared: list[Turn]
     turns: list[Turn]
     records: int
-
-
-class Mirrors:
-    """Which events only repeat an item.
-
-    On the first reading items and events are counted; :meth:`settle` says whether every
-    event found its item. On the second each item takes one event of its kind and text.
-    """
-
-    def __init__(self) -> None:
-        # Hashes, so that the texts of events do not stay in memory.
-        self.items: Counter[tuple[str, int]] = Counter()
-        self.events: Counter[tuple[str, int]] = Counter()
-        self.known: Counter[tuple[str, int]] | None = None
-
-    def item(self, kind: str, text: str) -> None:
-        """Count an item of the conversation."""
-        if self.known is None and text:
-            self.items[kind, hash(text.strip())] += 1
-
-    def repeats(self, kind: str, text: str) -> bool:
-        """Whether an event repeats an item; on the first reading every one is taken to."""
-        key = kind, hash(text.strip())
-        if self.known is None:
-            self.events[key] += 1
-            return True
-        if self.known[key] > 0:
-            self.known[key] -= 1
-            return True
-        return False
-
-    def settle(self) -> None:
-        """End the first reading; raises :class:`Again` when an event stands alone."""
-        alone = any(n > self.items[key] for key, n in self.events.items())
-        if self.known is None and alone:
-            self.known = self.items
-            raise Again
 
 
 class Walk:
@@ -285,7 +247,7 @@ class Walk:
         if kind == "function_call" and item.arguments is not None:
             arguments = item.arguments
         else:
-            arguments, native = self._arguments(item)
+            arguments, native = self._arguments(item, place)
         if kind == "local_shell_call":
             name = _SHELL
         elif kind == "web_search_call":
@@ -311,11 +273,11 @@ class Walk:
         self.builder.block(ToolCallBlock(identity, name, arguments, extra), step, place)
         self.mapped()
 
-    def _arguments(self, item: Payload) -> tuple[str, dict[str, Any] | None]:
+    def _arguments(self, item: Payload, place: int) -> tuple[str, dict[str, Any] | None]:
         kind = item.kind
         if kind in ("local_shell_call", "web_search_call"):
             if item.action is not None:
-                text = str(item.action, "utf-8")
+                text = raw_text(item.action, self.ledger, place)
             else:
                 text = item.action_text or "{}"
             native: dict[str, Any] = {"type": kind}
@@ -412,7 +374,7 @@ class Walk:
             last, total = info.last_token_usage, info.total_token_usage
             if total is not None:
                 if last is None:
-                    last = _difference(total, self._total)
+                    last = difference(total, self._total)
                 repeated = total == self._total
                 self._total = total
         elif item.input_tokens is not None and item.output_tokens is not None:
@@ -420,7 +382,7 @@ class Walk:
         if last is None or repeated or step is None or last == _NO_TOKENS:
             self.quiet("record-skipped", place, "token_count")
             return
-        step.usage = _added(step.usage, last)
+        step.usage = added(step.usage, last)
         self.mapped()
 
     def rolled_back(self, count: int | None, place: int) -> None:
@@ -516,28 +478,3 @@ def enveloped(text: str) -> tuple[str, bool]:
     except (msgspec.DecodeError, RecursionError, ValueError):
         return text, False
     return value.output, value.metadata is not None and bool(value.metadata.exit_code)
-
-
-def _difference(total: Tokens, before: Tokens | None) -> Tokens:
-    if before is None:
-        return total
-    return Tokens(
-        *(max(0, getattr(total, name) - getattr(before, name)) for name in Tokens.__struct_fields__)
-    )
-
-
-def _added(usage: Usage | None, last: Tokens) -> Usage:
-    cached = min(last.cached_input_tokens, last.input_tokens)
-    found = Usage(
-        last.input_tokens - cached,
-        last.output_tokens,
-        cached,
-        None,
-        last.reasoning_output_tokens,
-    )
-    if usage is not None:
-        found.input_tokens += usage.input_tokens
-        found.output_tokens += usage.output_tokens
-        found.cache_read_tokens = cached + (usage.cache_read_tokens or 0)
-        found.reasoning_tokens = last.reasoning_output_tokens + (usage.reasoning_tokens or 0)
-    return found

@@ -373,6 +373,22 @@ def test_images_and_documents() -> None:
     assert found == {"attachment-skipped": 1, "attachment-aside": 1}
 
 
+@pytest.mark.parametrize(
+    ("damage", "wanted", "rule"),
+    [
+        (b"a\\ud83d", '{"command":"a\ufffd"}', "lone-surrogate"),
+        (b"a\xff", '{"command":"a\ufffd"}', "encoding-repaired"),
+        (b"a\\u00e9", '{"command":"a\\u00e9"}', None),
+    ],
+)
+def test_tool_inputs_are_mended_too(damage: bytes, wanted: str, rule: str | None) -> None:
+    """The decoder only skips over them."""
+    line = json.dumps(assistant(2, [call("c1", command="@")]), separators=(",", ":")).encode()
+    sessions, report = read(FORMAT, lines(user(1, "go"), line.replace(b"@", damage)))
+    assert sessions[0].turns[0].steps[0].tool_calls[0].arguments == wanted
+    assert counts(report).keys() == {"tool-result-missing"} | ({rule} if rule else set())
+
+
 def test_a_synthetic_model_is_no_model_and_its_zeros_no_usage() -> None:
     record = assistant(2, text("API Error"), usage={"input_tokens": 0, "output_tokens": 0})
     record["message"]["model"] = "<synthetic>"
