@@ -153,6 +153,27 @@ def test_list_newest_first(kept: store.Store) -> None:
     assert len(store.listing(kept, limit=2)) == 2
 
 
+def test_a_large_batch_leaves_the_settings_of_the_index_as_they_were(kept: store.Store) -> None:
+    store.save(kept, [snapshot(f"s{i}", f"word{i} 词{i}") for i in range(150)], now_ms=NOW)
+    for table in ("snapshot_fts_config", "dcb_grams_config"):
+        found = dict(kept.db.execute(f"SELECT k, v FROM {table}"))  # noqa: S608
+        assert (found["automerge"], found["crisismerge"], found["hashsize"]) == (4, 16, 1 << 20)
+    assert ids(store.search(kept, "word149 词")) == ["s149"]
+    assert len(store.search(kept, "词", limit=200)) == 150
+    assert store.integrity(kept) == []
+
+
+def test_a_frequent_term_shows_where_it_matters_first(kept: store.Store) -> None:
+    """The title of an old snapshot counts more than the body of a hundred new ones."""
+    old = [snapshot("title", "x", title="Redis"), snapshot("tags", "x", tags=("redis",))]
+    new = [snapshot(f"s{i}", "about redis and more") for i in range(250)]
+    store.save(kept, [*old, *new], now_ms=NOW)
+    assert ids(store.search(kept, "redis"))[:3] == ["title", "tags", "s249"]
+    assert ids(store.search(kept, "re"))[:3] == ["title", "tags", "s249"]
+    assert ids(store.search(kept, "redis x"))[:2] == ["title", "tags"]
+    assert len(store.search(kept, "redis", limit=1000)) == 252
+
+
 # --------------------------------------------------------------------- search
 
 
