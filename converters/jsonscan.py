@@ -51,6 +51,7 @@ def elements(data: bytes | mmap.mmap, start: int = 0) -> Iterator[tuple[int, mem
         if end < 0:
             yield position, None
             return
+        end = max(end, position + 1)  # a stray bracket is an element that cannot be read
         yield position, view[position:end]
         position = end
         if position - passed > _RELEASE and isinstance(data, mmap.mmap):

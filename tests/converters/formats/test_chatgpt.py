@@ -592,3 +592,11 @@ def test_wrong_types_everywhere(case: str) -> None:
                 continue
             assert ledger.report().balanced, (path, odd)
             msgspec.json.encode(sessions)
+
+
+def test_stray_brackets_between_conversations() -> None:
+    first, second = chain(("user", "one")), {**chain(("user", "two")), "conversation_id": "c-2"}
+    data = b"[" + dump(first) + b"}, :, " + dump(second) + b"]"
+    sessions, report = read(FORMAT, data, "conversations.json")
+    assert [s.turns[0].prompt for s in sessions] == ["one", "two"]
+    assert counts(report).keys() == {"malformed-record"}
