@@ -42,7 +42,8 @@ def test_commands_named_in_the_readme_exist() -> None:
     from dcb.cli import _COMMANDS, _exists
 
     text = README.read_text(encoding="utf-8")
-    for name in set(re.findall(r"^dcb ([a-z]+)", text, re.MULTILINE)):
+    commands = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    for name in set(re.findall(r"(?:^|[/ ])dcb ([a-z]+)", commands, re.MULTILINE)):
         assert name in _COMMANDS
         assert _exists(name), name
 
