@@ -50,7 +50,7 @@ def dcb(*args: str | bytes, seconds: float = 60, **env: str) -> Done:
             stdout=out,
             stderr=err,
             cwd=tempfile.gettempdir(),
-            env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **env},
         )
         try:
             process.wait(seconds)
