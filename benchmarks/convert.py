@@ -70,7 +70,7 @@ def median(runs: list[Run], start: Run | None = None) -> Run:
 def measure(kind: str, megabytes: float, runs: int, folder: Path) -> str:
     """Give the row of one format."""
     suffix = generate.KINDS[kind][4]
-    source, target = folder / f"{kind}{suffix}", folder / "out.json"
+    source, target = folder / f"{kind}{suffix}", folder / f"out-{kind}.json"
     size = generate.write(kind, megabytes, source)
     convert = ("convert", "--from", kind, str(source), "--to", "interchange")
     floors: list[Run] = []
