@@ -157,6 +157,7 @@ class Assembler:
             if type(block) is ResultBlock:
                 content = answer(block, self._ledger, place)
                 result = ToolResult(block.tool_use_id, content, block.is_error is True, time)
+                self._places.pop(block.tool_use_id, None)
                 self._builder.result(result, place)
 
     def _step(self, record: Record, place: int) -> None:

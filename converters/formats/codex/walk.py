@@ -300,6 +300,7 @@ class Walk:
         if not call:
             self.ledger.skipped("orphan-tool-result", place)
             return
+        self._places.pop(call, None)
         blocks, error = self._output(item, place)
         self.builder.result(ToolResult(call, blocks, error, time), place)
         self._answered = True
