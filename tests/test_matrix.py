@@ -9,17 +9,8 @@ from dcb.cli.formats import COLUMNS
 from tests.paths import SHARED, needs_shared
 
 SEED = SHARED / "seeds" / "004_3155b8ade0e5f270.txt"
-NINE = [
-    "claude",
-    "codex",
-    "chatgpt",
-    "gemini",
-    "cursor",
-    "opencode",
-    "cline",
-    "copilot-vscode",
-    "goose",
-]
+NINE = ["claude", "codex", "chatgpt", "gemini", "cursor", "opencode", "cline"]
+NINE += ["copilot-vscode", "goose"]
 
 
 def published() -> dict[str, list[str]]:
