@@ -166,24 +166,29 @@ def _v1_messages(
 def read_tree(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the sessions of a storage folder."""
     for file in source.files("session/*/*.json"):
-        ctx.ledger.source = file.name
+        place = _inside(source, file)
         try:
             info = _object(file)
         except DcbError:
             ctx.ledger.seen()
-            ctx.ledger.skipped("malformed-record", file.name, kind="session")
+            ctx.ledger.skipped("malformed-record", place, kind="session")
             continue
         identity = text_of(info.get("id")) or file.stem
         messages = _tree_messages(source, identity, ctx)
         if _skip_child(info, ctx):
             n = sum(1 + len(parts) for _, _, parts in messages)
-            ctx.ledger.skipped("subagent-skipped", file.name, n)
+            ctx.ledger.skipped("subagent-skipped", place, n)
             continue
         walk = Walk(ctx)
         _take(walk, messages, _reverted(info), ctx)
-        session = walk.session({**info, "id": identity}, file.name)
+        session = walk.session({**info, "id": identity}, place)
         if session is not None:
             yield session
+
+
+def _inside(source: Input, file: Input) -> str:
+    """Give the place of a file of the tree: its name below the folder."""
+    return file.name.removeprefix(source.name).lstrip("/!")
 
 
 def _safe(name: str) -> bool:
@@ -197,13 +202,14 @@ def _files(source: Input, pattern: str, name: str, ctx: Context, kind: str) -> l
         return found
     for file in source.files(f"{pattern}/{name}/*.json"):
         ctx.ledger.seen()
+        place = _inside(source, file)
         try:
             value = _object(file)
         except DcbError:
-            ctx.ledger.skipped("malformed-record", file.name, kind=kind)
+            ctx.ledger.skipped("malformed-record", place, kind=kind)
             continue
         value.setdefault("id", file.stem)
-        found.append((file.name, value))
+        found.append((place, value))
     return found
 
 
