@@ -83,8 +83,14 @@ def read_source(source: Path, options: Options | None = None, from_: str | None 
                 read.sessions.extend(read_unit(unit, Context(ledger, options or Options())))
             except DcbError as caught:
                 error = caught
-            read.reports.append(ledger.report())
+            read.reports.append(relative(ledger.report(), source.parent))
     return read._replace(error=error)
+
+
+def relative(report: Report, folder: Path) -> Report:
+    """Name the files of a report below a folder, so that it reads the same in every checkout."""
+    data = msgspec.json.encode(report).replace(f"{folder}/".encode(), b"")
+    return msgspec.json.decode(data, type=Report)
 
 
 def pretty(value: Any) -> bytes:
