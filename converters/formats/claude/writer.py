@@ -25,7 +25,7 @@ from converters.shapes.account import Account
 from converters.text import iso_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from converters.ir import Compaction, Session, Step, ToolCall, Turn
     from converters.types import Context, Sink
@@ -152,7 +152,7 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
         account = Account(ctx.ledger, session, own=session.provider == PROVIDER)
         if first is None:
             first = session
-            _session(session, _Out(session, account, ctx.now_ms, None), sink)
+            _session(session, _Out(session, account, ctx.now_ms, None), sink.write)
         else:
             _beside(session, first, account, sink, ctx)
         account.close()
@@ -163,27 +163,13 @@ def _beside(session: Session, first: Session, account: Account, sink: Sink, ctx:
     own = isinstance(parent, dict) and parent.get("sessionId") == first.meta.id
     agent = _Agent(native_id(first), session.meta.id) if own else None
     out = _Out(session, account, ctx.now_ms, agent)
-    held = _Held()
-    _session(session, out, held)
+    data = bytearray()
+    _session(session, out, data.extend)
     name = f"{agent.session_id}/subagents/agent-{agent.agent_id}" if agent else native_id(session)
-    sink.beside(f"{name}.jsonl", bytes(held.data))
+    sink.beside(f"{name}.jsonl", bytes(data))
 
 
-class _Held:
-    """A sink in memory for a companion."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes, /) -> object:
-        self.data += data
-        return len(data)
-
-    def beside(self, name: str, data: bytes) -> None:
-        raise NotImplementedError(name)
-
-
-def _session(session: Session, out: _Out, sink: Sink) -> None:
+def _session(session: Session, out: _Out, write: Callable[[bytes], object]) -> None:
     account = out.account
     if out.session_id != session.meta.id and "agentId" not in out.envelope:
         account.note("id-minted", "session")
@@ -205,7 +191,7 @@ def _session(session: Session, out: _Out, sink: Sink) -> None:
         account.turn = number
         walk.turn(turn)
         if out.size > _BATCH:
-            sink.write(b"".join(out.lines))
+            write(b"".join(out.lines))
             out.lines.clear()
             out.size = 0
     account.turn = account.step = None
@@ -217,7 +203,7 @@ def _session(session: Session, out: _Out, sink: Sink) -> None:
     if session.model is not None:
         same = walk.model == session.model
         account.kept("model") if same else account.lost("model-dropped", "model")
-    sink.write(b"".join(out.lines))
+    write(b"".join(out.lines))
 
 
 def _account_meta(session: Session, out: _Out) -> None:
