@@ -12,7 +12,7 @@ import gc
 import tempfile
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from converters import registry
 from converters.errors import DcbError, OutputError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from converters.ir import Session
+
+_T = TypeVar("_T")
 
 __all__ = [
     "Job",
@@ -238,7 +240,7 @@ def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
             out.write(piece)
 
 
-def peek(sessions: Iterator[Session]) -> tuple[bool, Iterator[Session]]:
-    """Say whether there is more than one session, and give them all again."""
-    first = list(islice(sessions, 2))
-    return len(first) > 1, chain(first, sessions)
+def peek(found: Iterator[_T]) -> tuple[int, Iterator[_T]]:
+    """Say whether there are none, one or more (2), and give them all again."""
+    first = list(islice(found, 2))
+    return len(first), chain(first, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
@@ -44,7 +44,8 @@ class _Run:
     def __init__(self, *, json: bool, itemize: bool) -> None:
         self.json = json
         self.itemize = itemize
-        self.reports: list[Report] = []
+        self.ledgers: list[Ledger] = []
+        self.outcomes: list[Report] = []
         self.failed = 0
         self.made = 0
 
@@ -64,9 +65,9 @@ class _Run:
             record = {"source": source, "session": session, "title": title, "output": str(target)}
             _run.emit(record)
 
-    @property
-    def total(self) -> Report:
-        return merge(self.reports)
+    def reports(self) -> list[Report]:
+        """Give the account of each input; only whole when everything is written."""
+        return [*self.outcomes, *(ledger.report() for ledger in self.ledgers)]
 
 
 @app.command(epilog="Example: dcb convert session.jsonl --to openai-chat -o out.jsonl")
@@ -120,15 +121,16 @@ def _pairs(options: list[str]) -> dict[str, str]:
 
 
 def _finish(run: _Run, report: Path | None, *, force: bool, strict: bool) -> None:
-    total = run.total
+    reports = run.reports()
+    total = merge(reports)
     if report is not None:
         import msgspec
 
-        data = msgspec.json.format(msgspec.json.encode(RunReport(run.reports, total)), indent=2)
+        data = msgspec.json.format(msgspec.json.encode(RunReport(reports, total)), indent=2)
         files.write_whole(report, data + b"\n", force=force)
     if run.json:
         _run.emit({"report": total, "failed": run.failed})
-    if run.reports and (total.entries or run.made > 1 or run.failed):
+    if reports and (total.entries or run.made > 1 or run.failed):
         _run.say(_run.summarize(total))
     if run.failed or not run.made:
         if not run.failed and not run.made:
@@ -136,6 +138,14 @@ def _finish(run: _Run, report: Path | None, *, force: bool, strict: bool) -> Non
         raise typer.Exit(1)
     if strict and total.degraded:
         raise typer.Exit(3)
+
+
+class _Read(NamedTuple):
+    """A session with the name and the account of its input."""
+
+    source: str
+    session: Session
+    ledger: Ledger
 
 
 class _Plan:
@@ -168,19 +178,27 @@ class _Plan:
         else:
             self._to_file(units, run, path)
 
-    def _sessions(self, units: Iterator[Unit], run: _Run, writing: Context) -> Iterator[Session]:
+    def _read(self, units: Iterator[Unit], run: _Run) -> Iterator[_Read]:
         """Give all sessions in one stream; each input has its own account."""
         for unit in units:
             ledger = Ledger(unit.input.name, itemize=run.itemize)
-            writing.ledger = ledger
+            run.ledgers.append(ledger)
             try:
                 with batch.uncollected():
                     for session in read_unit(unit, Context(ledger, self.job.options)):
-                        run.done(unit.input.name, session.meta.id, session.title, None)
-                        yield session
+                        yield _Read(unit.input.name, session, ledger)
             except DcbError as error:
                 run.fail(error)
-            run.reports.append(ledger.report())
+
+    @staticmethod
+    def _handed(
+        found: Iterator[_Read], run: _Run, writing: Context, target: Path | None
+    ) -> Iterator[Session]:
+        """Hand each session to a writer together with the account of its own input."""
+        for source, session, ledger in found:
+            writing.ledger = ledger
+            run.done(source, session.meta.id, session.title, target)
+            yield session
 
     def _write(self, sessions: Iterator[Session], sink: Any, writing: Context) -> None:
         assert self.target.write is not None  # noqa: S101 - target() gives writers only
@@ -193,27 +211,28 @@ class _Plan:
 
     def _to_stdout(self, units: Iterator[Unit], run: _Run) -> None:
         writing = self._context()
-        several, sessions = batch.peek(self._sessions(units, run, writing))
-        if several and not self.target.many and self.target.id != "interchange":
+        count, found = batch.peek(self._read(units, run))
+        if count > 1 and not self.target.many and self.target.id != "interchange":
             raise UsageError(
                 f"several sessions, and a {self.target.id} output holds one",
                 hint="give a folder with -o DIR",
             )
+        sessions = self._handed(found, run, writing, None)
         batch.spool(lambda held: self._write(sessions, _Stream(held), writing), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
     def _to_file(self, units: Iterator[Unit], run: _Run, path: Path) -> None:
         writing = self._context()
-        several, sessions = batch.peek(self._sessions(units, run, writing))
-        if several and not self._holds_many(path):
-            self._named(sessions, writing)
+        count, found = batch.peek(self._read(units, run))
+        if count > 1 and not self._holds_many(path):
+            self._named(found, run, writing)
             return
         batch.guard(path, self.sources)
-        if not run.made:
+        if not count:
             return
         with files.output(path, force=self.force) as stream:
             sink = _Stream(stream)
-            self._write(sessions, sink, writing)
+            self._write(self._handed(found, run, writing, path), sink, writing)
         for name, data in sink.files:
             files.write_whole(path.with_name(f"{path.stem}.{name}"), data, force=self.force)
 
@@ -223,12 +242,13 @@ class _Plan:
             return path.suffix == ".jsonl"
         return self.target.many and bool(path.suffix)
 
-    def _named(self, sessions: Iterator[Session], writing: Context) -> None:
+    def _named(self, found: Iterator[_Read], run: _Run, writing: Context) -> None:
         """Write each session of one stream into its own file of the folder."""
         names = self._names()
-        for session in sessions:
+        for source, session, ledger in found:
+            writing.ledger = ledger
             made = batch.write_one(session, self.target, self.job, writing)
-            names.place(made)
+            run.done(source, made.session, made.title, names.place(made))
 
     def _names(self) -> batch.Names:
         try:
@@ -246,7 +266,7 @@ class _Plan:
         for outcome in batch.run(units, self.job, jobs=self.jobs):
             if outcome.error is not None:
                 run.fail(outcome.error)
-            run.reports.append(outcome.report)
+            run.outcomes.append(outcome.report)
             for made in outcome.made:
                 try:
                     run.done(outcome.source, made.session, made.title, names.place(made))

@@ -56,6 +56,43 @@ def test_group_name_and_strict(tmp_path: Path) -> None:
     assert dcb("convert", str(HELLO), "--to", "interchange", "--strict").code == 3
 
 
+def test_the_report_of_one_file_names_what_writing_lost(tmp_path: Path) -> None:
+    source, report = tmp_path / "a.json", tmp_path / "r.json"
+    session = document("a")
+    session["turns"][0]["steps"][0]["time"] = 1767225600000
+    session["meta"]["cwd"] = "/home/user/demo"
+    source.write_text(json.dumps(session), encoding="utf-8")
+    target = tmp_path / "o.json"
+    done = dcb(
+        "convert", str(source), "--to", "sharegpt", "-o", str(target), "--report", str(report),
+        "--json",
+    )  # fmt: skip
+    assert done.code == 0, done
+    total = json.loads(report.read_text(encoding="utf-8"))["total"]
+    assert total["items"]["cwd"] == {"total": 1, "kept": 0, "reported": 1}
+    assert {"cwd-dropped", "time-dropped"} <= {entry["rule"] for entry in total["entries"]}
+    lines = [json.loads(line) for line in done.out.split("\n") if line]
+    assert lines[0]["output"] == str(target)
+    assert lines[-1]["report"]["items"] == total["items"]
+    strict = dcb("convert", str(source), "--to", "sharegpt", "--strict")
+    assert strict.code == 3
+
+
+def test_many_inputs_into_one_file_keep_their_own_accounts(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.json"
+    out = tmp_path / "all.jsonl"
+    done = dcb(
+        "convert", str(folder), "--to", "openai-chat", "-o", str(out), "--report", str(report)
+    )
+    assert done.code == 0, done
+    assert out.read_bytes().count(b"\n") == 3
+    reports = json.loads(report.read_text(encoding="utf-8"))["reports"]
+    assert [one["items"]["prompt"]["kept"] for one in reports] == [1, 1, 1]
+    for one in reports:
+        for item in one["items"].values():
+            assert item["total"] == item["kept"] + item["reported"]
+
+
 def test_folder_into_folder_by_jobs(folder: Path, tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         out = tmp_path / f"out{jobs}"
