@@ -295,6 +295,8 @@ def _pair(turn: Turn, account: Account) -> tuple[str, str]:
         text = _texts(step.content, account)
         if text:
             answers.append(text)
+        if not (step.content or step.tool_calls or step.tool_results):
+            account.note("empty-message", "step")
         account.lost("tool-call-dropped", "call", len(step.tool_calls))
         for call in step.tool_calls:
             account.all_lost(call.extra)

@@ -280,14 +280,19 @@ def _no_content() -> Content:
 class Memory:
     """An input in memory; ``around`` maps the paths of its companions to their bytes."""
 
-    nested = False
     path: str | None = None
     torn: str | None = None
 
     def __init__(
-        self, data: bytes, name: str = "-", around: Mapping[str, bytes] | None = None
+        self,
+        data: bytes,
+        name: str = "-",
+        around: Mapping[str, bytes] | None = None,
+        *,
+        nested: bool = False,
     ) -> None:
         self.name = name
+        self.nested = nested
         self._data = data
         self._around = dict(around or {})
         self._index = IndexTree("", folders=1 << 20)

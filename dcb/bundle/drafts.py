@@ -270,6 +270,8 @@ class _Maker:
         native = self._native("files")
         if self._recorder.name not in opened:
             native["folder"] = posixpath.basename(native["path"]) or "session"
+        elif self._recorder.nested and len(entries) > 1:
+            native["nested"] = True
         return {**native, "files": entries}
 
     # -- the document ----------------------------------------------------------

@@ -5,7 +5,8 @@
 ``log``
     The bundle's ``log`` is the source's text itself; ``name`` is its file name.
 ``files``
-    All files that the reader opened for the session, whole.
+    All files that the reader opened for the session, whole. ``nested``: the first one was
+    found in a folder or archive, where some readers join it with what lies beside it.
 ``part``
     A session that shares its files with others: they travel with the bundle of ``of``; here
     is what the reader made of them, as an interchange document.

@@ -125,7 +125,7 @@ def _input(native: dict[str, Any]) -> Input | None:
             return _Folder(b"", called, dict(found))
         start = posixpath.dirname(name) or "."
         around = {posixpath.relpath(path, start): held for path, held in found[1:]}
-        return Memory(data, called, around)
+        return Memory(data, called, around, nested=native.get("nested") is True)
     if kind in ("object", "line"):
         wrap = native.get("wrap")
         part = Part(kind, "", wrap if isinstance(wrap, str) else None, data)

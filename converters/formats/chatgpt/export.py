@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -82,10 +83,11 @@ def _parts(source: Input) -> Iterator[Input]:
     yield source
     if not source.nested:
         return
-    names = {part.name: part for part in source.files(PARTS)}
-    if source.name in names:
+    own = _last(source.name)
+    if fnmatchcase(own, PARTS):
+        names = {_last(part.name): part for part in source.files(PARTS)}
         for name in sorted(names):
-            if name > source.name:
+            if name > own:
                 yield names[name]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from converters.detection import pick, rank
@@ -392,6 +392,7 @@ def sessions(draw: st.DrawFn) -> Session:
 @pytest.mark.parametrize("record", FORMATS, ids=lambda record: record.id)
 @settings(max_examples=60, deadline=None)
 @given(session=sessions())
+@example(Session(meta=Meta("s"), provider="openai-chat", turns=[Turn("0", steps=[Step()])]))
 def test_every_item_is_kept_or_reported(record: Format, session: Session) -> None:
     before = msgspec.json.encode(session)
     data, report = save(record, [session])
