@@ -98,15 +98,8 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
     for row in rows.rows(source, ctx.ledger, _SHAPE):
         if not row.record:
             ctx.ledger.seen()
-        held = False
-        for session in _row(row, ctx):
-            if session.turns:
-                held = True
-                yield session
-        if held:
-            ctx.ledger.mapped()
-        else:
-            ctx.ledger.skipped("empty-session", row.place)
+            row = row._replace(record=True)
+        yield from rows.sessions_of(row, _row(row, ctx), ctx.ledger)
 
 
 def _row(row: Row, ctx: Context) -> Iterator[Session]:

@@ -21,16 +21,19 @@ from converters.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from converters.ir import Session
     from converters.ledger import Ledger
-    from converters.types import Head, Input, Sink
+    from converters.types import Head, Input, Match, Sink
 
 __all__ = [
     "Row",
     "Shape",
+    "best_match",
     "candidates",
     "mint_id",
     "pointer",
     "rows",
+    "sessions_of",
     "text_of",
     "untyped",
     "write_rows",
@@ -359,6 +362,32 @@ def candidates(head: Head) -> tuple[Any, ...]:
     if len(values) == 1 and isinstance(values[0], list):
         values = tuple(values[0][:_SAMPLE])
     return tuple(value for value in values if isinstance(value, dict | list))
+
+
+def best_match(head: Head, judge: Callable[[Any], Match | None]) -> Match | None:
+    """Give the highest score that ``judge`` finds among the candidates, the first of equals."""
+    best: Match | None = None
+    for value in candidates(head):
+        match = judge(value)
+        if match is not None and (best is None or match.score > best.score):
+            best = match
+    return best
+
+
+def sessions_of(row: Row, found: Iterable[Session], ledger: Ledger) -> Iterator[Session]:
+    """Give the sessions of a row that hold a turn, and then the row its fate, if it is a record.
+
+    A row without any is ``empty-session``.
+    """
+    held = False
+    for session in found:
+        if session.turns:
+            held = True
+            yield session
+    if row.record and held:
+        ledger.mapped()
+    elif row.record:
+        ledger.skipped("empty-session", row.place)
 
 
 def pointer(base: int | str, name: str) -> str:

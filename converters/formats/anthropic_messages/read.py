@@ -56,12 +56,7 @@ _SHAPE: Final = rows.Shape(_is_document, _is_message)
 
 def probe(head: Head) -> Match | None:
     """Recognise block types, ``system`` with ``max_tokens``, tools with ``input_schema``."""
-    best: Match | None = None
-    for value in rows.candidates(head):
-        match = _judge(value)
-        if match is not None and (best is None or match.score > best.score):
-            best = match
-    return best
+    return rows.best_match(head, _judge)
 
 
 def _judge(value: Any) -> Match | None:
@@ -120,13 +115,7 @@ def _judge_messages(items: list[dict[str, Any]]) -> Match | None:
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of each conversation."""
     for row in rows.rows(source, ctx.ledger, _SHAPE):
-        session = _conversation(row, ctx.ledger)
-        if session.turns:
-            yield session
-        if row.record and session.turns:
-            ctx.ledger.mapped()
-        elif row.record:
-            ctx.ledger.skipped("empty-session", row.place)
+        yield from rows.sessions_of(row, [_conversation(row, ctx.ledger)], ctx.ledger)
 
 
 def _conversation(row: Row, ledger: Ledger) -> Session:

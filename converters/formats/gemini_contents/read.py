@@ -73,12 +73,7 @@ _SHAPE: Final = rows.Shape(_is_document, _is_message)
 
 def probe(head: Head) -> Match | None:
     """Recognise ``contents`` or ``candidates`` with untyped parts."""
-    best: Match | None = None
-    for value in rows.candidates(head):
-        match = _judge(value)
-        if match is not None and (best is None or match.score > best.score):
-            best = match
-    return best
+    return rows.best_match(head, _judge)
 
 
 def _judge(value: Any) -> Match | None:
@@ -110,15 +105,7 @@ def _judge_contents(items: list[dict[str, Any]], score: int) -> Match | None:
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of each conversation."""
     for row in rows.rows(source, ctx.ledger, _SHAPE):
-        held = False
-        for session in _conversation(row, ctx):
-            if session.turns:
-                held = True
-                yield session
-        if row.record and held:
-            ctx.ledger.mapped()
-        elif row.record:
-            ctx.ledger.skipped("empty-session", row.place)
+        yield from rows.sessions_of(row, _conversation(row, ctx), ctx.ledger)
 
 
 def _conversation(row: Row, ctx: Context) -> Iterator[Session]:

@@ -84,12 +84,7 @@ SHAPE: Final = rows.Shape(_is_document, _is_message, plain.DECODER)
 
 def probe(head: Head) -> Match | None:
     """Recognise roles with content; formats with marks of their own score higher."""
-    best: Match | None = None
-    for value in rows.candidates(head):
-        match = _judge(value)
-        if match is not None and (best is None or match.score > best.score):
-            best = match
-    return best
+    return rows.best_match(head, _judge)
 
 
 def _judge(value: Any) -> Match | None:
@@ -150,15 +145,7 @@ def read(source: Input, ctx: Context, shape: rows.Shape = SHAPE) -> Iterator[Ses
                 ctx.ledger.mapped()
                 continue
             row = rows.untyped(row)
-        held = False
-        for session in _conversation(row, ctx):
-            if session.turns:
-                held = True
-                yield session
-        if row.record and held:
-            ctx.ledger.mapped()
-        elif row.record:
-            ctx.ledger.skipped("empty-session", row.place)
+        yield from rows.sessions_of(row, _conversation(row, ctx), ctx.ledger)
 
 
 def _conversation(row: Row, ctx: Context) -> Iterator[Session]:

@@ -74,13 +74,7 @@ def probe(head: Head) -> Match | None:
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of each row."""
     for row in rows.rows(source, ctx.ledger, _SHAPE):
-        session = _row(row, ctx.ledger)
-        if session.turns:
-            yield session
-        if row.record and session.turns:
-            ctx.ledger.mapped()
-        elif row.record:
-            ctx.ledger.skipped("empty-session", row.place)
+        yield from rows.sessions_of(row, [_row(row, ctx.ledger)], ctx.ledger)
 
 
 def _row(row: Row, ledger: Ledger) -> Session:
