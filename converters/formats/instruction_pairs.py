@@ -236,8 +236,7 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
         row["system"] = "\n\n".join(system)
     if len(pairs) > 1:
         row["history"] = [list(pair) for pair in pairs[:-1]]
-    around = native.get("envelope")
-    row = {**row, **(around if isinstance(around, dict) else {})}
+    row = {**row, **envelope.around_of(native)}
     branches = session.extra.get("branches") if session.extra else None
     with_branch = "chosen" in row and isinstance(branches, list) and len(branches) == 1
     if with_branch and isinstance(branches, list) and isinstance(branches[0], dict):

@@ -8,7 +8,7 @@ is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from converters.shapes.rows import text_of
 from converters.text import parse_time
@@ -16,19 +16,23 @@ from converters.text import parse_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from converters.ir import Session
+    from converters.ir import Session, Step, Usage
     from converters.ledger import Ledger, Place
     from converters.shapes.rows import Row
 
 __all__ = [
     "Exchange",
+    "answer_of",
+    "around",
+    "around_of",
     "at",
     "created_ms",
     "fill",
     "find",
     "identity_of",
-    "native_of",
     "paths_of",
+    "pointer_to",
+    "put_usage",
     "stripped",
     "title_of",
 ]
@@ -92,6 +96,35 @@ def stripped(
     return copy
 
 
+def around(
+    document: dict[str, Any], paths: Exchange, request: frozenset[str], response: frozenset[str]
+) -> dict[str, Any]:
+    """Give the members of ``x-dcb.native`` for a document: what is around, and where it stood.
+
+    ``request`` and ``response`` are the members that are turns now. A request at the root
+    is the usual place and needs no word.
+    """
+    native: dict[str, Any] = {}
+    left = stripped(document, (paths.request, request), (paths.response, response))
+    if left:
+        native["envelope"] = left
+    for name, path in zip(("request", "response"), paths, strict=True):
+        if path is not None and (path or name == "response"):
+            native[name] = list(path)
+    return native
+
+
+def around_of(native: dict[str, Any]) -> dict[str, Any]:
+    """Give the envelope that ``x-dcb.native`` remembers, or an empty object."""
+    found = native.get("envelope")
+    return found if isinstance(found, dict) else {}
+
+
+def pointer_to(place: Place, path: Path | None, name: str) -> str:
+    """Give the JSON pointer of a member of the object at a path; ``place`` is the document's."""
+    return f"{place}{''.join(f'/{part}' for part in (*(path or ()), name))}"
+
+
 def paths_of(native: dict[str, Any]) -> Exchange:
     """Give the paths that ``x-dcb.native`` remembers."""
 
@@ -137,10 +170,31 @@ def created_ms(value: Any, ledger: Ledger, place: Place) -> int | None:
     return time.ms
 
 
-def native_of(session: Session) -> dict[str, Any]:
-    """Give ``x-dcb.native`` of a session, or an empty object."""
-    found = session.extra.get("native") if session.extra else None
-    return found if isinstance(found, dict) else {}
+def answer_of(session: Session) -> Step | None:
+    """Give the step that a response is about: the last one of the last turn."""
+    steps = session.turns[-1].steps if session.turns else None
+    return steps[-1] if steps else None
+
+
+class _Counts(Protocol):
+    """The module of an API's shapes, as far as it knows usage."""
+
+    def usage(self, value: Any, /) -> Usage | None:
+        """Give usage, ``None`` for what are no counts."""
+
+    def usage_object(self, found: Usage, /) -> dict[str, Any]:
+        """Give usage with the API's names."""
+
+
+def put_usage(step: Step, raw: Any, api: _Counts, ledger: Ledger, place: Place) -> None:
+    """Put the usage of a response on its step; what the fields do not say is kept as it stood."""
+    if raw is None:
+        return
+    step.usage = api.usage(raw)
+    if step.usage is None:
+        ledger.note("usage-invalid", place)
+    elif raw != api.usage_object(step.usage):
+        step.extra = {**(step.extra or {}), "usage": raw}
 
 
 def title_of(document: dict[str, Any]) -> str | None:

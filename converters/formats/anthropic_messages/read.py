@@ -23,6 +23,7 @@ ID: Final = "anthropic-messages"
 _MARKS: Final = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use")
 _REMINDER: Final = ("<system-reminder>", "</system-reminder>")
 _KNOWN: Final = frozenset({"role", "content", "id", "type"})
+_REQUEST: Final = frozenset({"messages", "system", "model"})
 
 
 def _is_message(value: Any) -> bool:
@@ -133,20 +134,10 @@ def _conversation(row: Row, ledger: Ledger) -> Session:
     native: dict[str, Any] = {}
     _system(request.get("system"), talk, native, f"{row.place}")
     ledger.seen(len(messages) + (1 if response else 0))
-    base = "".join(f"/{name}" for name in (*(paths.request or ()), "messages"))
-    talk.add(messages, f"{row.place}{base}")
+    talk.add(messages, envelope.pointer_to(row.place, paths.request, "messages"))
     if response:
         talk.add([response], f"{row.place}/response", [f"{row.place}/response"])
-    around = envelope.stripped(
-        value,
-        (paths.request, frozenset({"messages", "system", "model"})),
-        (paths.response, frozenset(response)),
-    )
-    if around:
-        native["envelope"] = around
-    for name, path in (("request", paths.request), ("response", paths.response)):
-        if path:
-            native[name] = list(path)
+    native |= envelope.around(value, paths, _REQUEST, frozenset(response))
     session = talk.session(envelope.identity_of(value, row), ID, native)
     session.model = rows.text_of(request.get("model"))
     session.title = envelope.title_of(value)

@@ -76,8 +76,7 @@ def _system(native: dict[str, Any], leading: list[str], summaries: list[str]) ->
 def _document(
     session: Session, native: dict[str, Any], messages: list[dict[str, Any]], system: Any
 ) -> dict[str, Any]:
-    around = native.get("envelope")
-    around = around if isinstance(around, dict) else {}
+    around = envelope.around_of(native)
     paths = envelope.paths_of(native)
     members: dict[str, Any] = {}
     if session.model is not None:

@@ -126,19 +126,13 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     contents = request.get("contents", [])
     contents = contents if isinstance(contents, list) else [contents]
     candidates = response.get("candidates", [])
-    native: dict[str, Any] = {}
-    around = envelope.stripped(value, (paths.request, _REQUEST), (paths.response, _RESPONSE))
-    if around:
-        native["envelope"] = around
-    for name, path in (("request", paths.request), ("response", paths.response)):
-        if path is not None and (path or name == "response"):
-            native[name] = list(path)
+    native = envelope.around(value, paths, _REQUEST, _RESPONSE)
     if candidates and isinstance(candidates[0], dict):
         native["candidate"] = {k: v for k, v in candidates[0].items() if k != "content"}
     identity = rows.text_of(response.get("responseId")) or envelope.identity_of(value, row)
     ctx.ledger.seen(len(contents) + len(candidates))
-    base = f"{row.place}{''.join(f'/{name}' for name in (*(paths.request or ()), 'contents'))}"
-    top = f"{row.place}{''.join(f'/{name}' for name in (*(paths.response or ()), 'candidates'))}"
+    base = envelope.pointer_to(row.place, paths.request, "contents")
+    top = envelope.pointer_to(row.place, paths.response, "candidates")
     answers = [item.get("content") if isinstance(item, dict) else item for item in candidates]
     chosen = _chosen(ctx, len(answers))
     branches = []
@@ -185,17 +179,12 @@ def _fields(
         gemini.member(response, "createTime"), ctx.ledger, f"{row.place}/createTime"
     )
     session.meta.created_at = time
-    step = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    step = envelope.answer_of(session)
     if step is None or not response:
         return
     step.time, step.model = time, version
     raw = gemini.member(response, "usageMetadata")
-    if raw is not None:
-        step.usage = gemini.usage(raw)
-        if step.usage is None:
-            ctx.ledger.note("usage-invalid", f"{row.place}/usageMetadata")
-        elif raw != gemini.usage_object(step.usage):
-            step.extra = {**(step.extra or {}), "usage": raw}
+    envelope.put_usage(step, raw, gemini, ctx.ledger, f"{row.place}/usageMetadata")
 
 
 def _system(request: dict[str, Any], talk: Talk, place: str) -> None:

@@ -31,7 +31,7 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
     native = account.native(session.extra)
     paths = envelope.paths_of(native)
-    last = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    last = envelope.answer_of(session)
     answer = last if paths.response is not None and last and not last.tool_results else None
     contents: list[dict[str, Any]] = []
     system: list[str] = []
@@ -79,8 +79,7 @@ def _document(
     system: list[str],
     answer: Step | None,
 ) -> dict[str, Any]:
-    around = native.get("envelope")
-    around = around if isinstance(around, dict) else {}
+    around = envelope.around_of(native)
     paths = envelope.paths_of(native)
     if answer is not None and paths.response is not None:
         candidate = native.get("candidate")

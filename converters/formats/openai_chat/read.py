@@ -189,7 +189,7 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     request, response = envelope.at(value, paths.request), envelope.at(value, paths.response)
     column = _column(request)
     prefix: list[Any] = request[column] if column else []
-    base = "".join(f"/{name}" for name in (*(paths.request or ()), column or "messages"))
+    base = envelope.pointer_to("", paths.request, column or "messages")
     native: dict[str, Any] = {}
     members = {column or "messages", "model"}
     if _is_preference(request) and not column:
@@ -200,7 +200,7 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
         members = {"model"}
     else:
         choices = response.get("choices", [])
-        top = "".join(f"/{name}" for name in (*(paths.response or ()), "choices"))
+        top = envelope.pointer_to("", paths.response, "choices")
         alternatives = [
             [choice.get("message") if isinstance(choice, dict) else choice] for choice in choices
         ]
@@ -263,18 +263,12 @@ def _finish_response(session: Session, response: dict[str, Any], ctx: Context, p
     """Put usage, model and time of a response on its step."""
     time = envelope.created_ms(response.get("created"), ctx.ledger, f"{place}/created")
     session.meta.created_at = time
-    step = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    step = envelope.answer_of(session)
     if step is None:
         return
     step.model = step.model or rows.text_of(response.get("model"))
     step.time = step.time if step.time is not None else time
-    raw = response.get("usage")
-    if raw is not None:
-        step.usage = chat.usage(raw)
-        if step.usage is None:
-            ctx.ledger.note("usage-invalid", f"{place}/usage")
-        elif raw != chat.usage_object(step.usage):
-            step.extra = {**(step.extra or {}), "usage": raw}
+    envelope.put_usage(step, response.get("usage"), chat, ctx.ledger, f"{place}/usage")
 
 
 def _session(identity: str, found: Conversation, native: dict[str, Any]) -> Session:

@@ -28,14 +28,12 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
 def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
     native = account.native(session.extra)
-    around = native.get("envelope")
-    around = around if isinstance(around, dict) else {}
     paths = envelope.paths_of(native)
-    last = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    last = envelope.answer_of(session)
     as_response = paths.response is not None and last is not None and not last.tool_results
     messages = _Writer(session, account, last if as_response else None).messages()
     model = session.model
-    document: dict[str, Any] = around
+    document = envelope.around_of(native)
     if as_response and paths.response is not None and last is not None:
         answer = messages.pop()
         choice = native.get("choice")

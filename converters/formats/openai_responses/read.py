@@ -146,11 +146,13 @@ def _conversation(row: Row, ctx: Context) -> Session:
     if any(holder.get("previous_response_id") for holder in (request, response)):
         ledger.note("history-truncated", row.place)
     ledger.seen(len(given) + len(made))
-    talk.add(given, _base(row, paths.request, "input"))
+    talk.add(given, envelope.pointer_to(row.place, paths.request, "input"))
     before = len(talk.builder.turns), _steps(talk)
     talk.cut()
-    talk.add(made, _base(row, paths.response, "output"))
-    native = _native(value, paths, request)
+    talk.add(made, envelope.pointer_to(row.place, paths.response, "output"))
+    native = envelope.around(value, paths, _REQUEST, _RESPONSE)
+    if isinstance(request.get("instructions"), list):
+        native["instructions"] = request["instructions"]
     if paths.response is not None and made:
         native["outputAt"] = [len(talk.builder.turns), before[1]]
     session = talk.session(envelope.identity_of(value, row), ID, native)
@@ -161,27 +163,8 @@ def _conversation(row: Row, ctx: Context) -> Session:
     return session
 
 
-def _base(row: Row, path: tuple[str, ...] | None, name: str) -> str:
-    return f"{row.place}{''.join(f'/{part}' for part in (*(path or ()), name))}"
-
-
 def _steps(talk: Talk) -> int:
     return len(talk.builder.turns[-1].steps) if talk.builder.turns else 0
-
-
-def _native(
-    value: dict[str, Any], paths: envelope.Exchange, request: dict[str, Any]
-) -> dict[str, Any]:
-    native: dict[str, Any] = {}
-    around = envelope.stripped(value, (paths.request, _REQUEST), (paths.response, _RESPONSE))
-    if around:
-        native["envelope"] = around
-    for name, path in (("request", paths.request), ("response", paths.response)):
-        if path is not None and (path or name == "response"):
-            native[name] = list(path)
-    if isinstance(request.get("instructions"), list):
-        native["instructions"] = request["instructions"]
-    return native
 
 
 def _instructions(value: Any, talk: Talk, place: str) -> None:
@@ -202,17 +185,11 @@ def _finish(session: Session, response: dict[str, Any], ctx: Context, row: Row) 
     """Put usage, model and time of a response on its last step."""
     time = envelope.created_ms(response.get("created_at"), ctx.ledger, f"{row.place}/created_at")
     session.meta.created_at = time
-    step = session.turns[-1].steps[-1] if session.turns and session.turns[-1].steps else None
+    step = envelope.answer_of(session)
     if step is None or not response.get("output"):
         return
     step.time, step.model = time, rows.text_of(response.get("model"))
-    raw = response.get("usage")
-    if raw is not None:
-        step.usage = items.usage(raw)
-        if step.usage is None:
-            ctx.ledger.note("usage-invalid", f"{row.place}/usage")
-        elif raw != items.usage_object(step.usage):
-            step.extra = {**(step.extra or {}), "usage": raw}
+    envelope.put_usage(step, response.get("usage"), items, ctx.ledger, f"{row.place}/usage")
 
 
 class _Reader(Talk):

@@ -52,8 +52,7 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
 def _document(
     session: Session, native: dict[str, Any], writer: _Writer, answer: Step | None
 ) -> dict[str, Any]:
-    around = native.get("envelope")
-    around = around if isinstance(around, dict) else {}
+    around = envelope.around_of(native)
     paths = envelope.paths_of(native)
     given, made = writer.out, []
     if answer is not None and paths.response is not None and writer.split is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from converters import jsonio
 from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, ROLES, THINK
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
-from converters.shapes import rows
+from converters.shapes import envelope, rows
 from converters.shapes.account import Account
 from converters.shapes.attachments import as_data_url
 from converters.shapes.talk import system_places
@@ -41,8 +41,7 @@ class _Writer:
         """Give the whole row."""
         account, session = self.account, self.session
         native = account.native(session.extra)
-        around = native.get("envelope")
-        around = dict(around) if isinstance(around, dict) else {}
+        around = dict(envelope.around_of(native))
         inner = []
         for index, (text, note) in enumerate(system_places(session, native)):
             if index == 0 and native.get("systemColumn"):
