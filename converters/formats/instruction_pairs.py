@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.ledger import Ledger
-from converters.shapes import envelope, rows
+from converters.shapes import branches, envelope, rows
 from converters.shapes.account import Account
 from converters.shapes.openai_messages import ROLES, Conversation
 from converters.shapes.talk import Talk, system_places
@@ -110,22 +110,17 @@ def _row(row: Row, ctx: Context) -> Iterator[Session]:
     question, answer, _ = found
     rejected = value.get("rejected") if answer == "chosen" else None
     has_branch = _is_side(rejected) and bool(rejected)
-    wanted = ctx.options.branch
-    chosen = [0]
-    if has_branch and wanted == "all":
-        chosen = [0, 1]
-    elif has_branch and wanted == 1:
-        chosen = [1]
+    chosen = branches.chosen(ctx.options, 2 if has_branch else 1)
     identity = envelope.identity_of(value, row)
     for place, number in enumerate(chosen):
         ledger = ctx.ledger if place == 0 else Ledger()
         side = rejected if number else value[answer]
         name = "rejected" if number else answer
         session = _session(row, (question, name), side, ledger)
-        session.meta.id = f"{identity}~b1" if number else identity
+        session.meta.id = branches.branch_id(identity, number)
         if has_branch and place == 0 and len(chosen) == 1:
             other = value[answer] if number else rejected
-            branch = {"id": identity if number else f"{identity}~b1", "output": other}
+            branch = {"id": branches.branch_id(identity, 1 - number), "output": other}
             session.extra = {**(session.extra or {}), "branches": [branch]}
             ctx.ledger.note("branch-collapsed", row.place)
         yield session
@@ -237,10 +232,10 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     if len(pairs) > 1:
         row["history"] = [list(pair) for pair in pairs[:-1]]
     row = {**row, **envelope.around_of(native)}
-    branches = session.extra.get("branches") if session.extra else None
-    with_branch = "chosen" in row and isinstance(branches, list) and len(branches) == 1
-    if with_branch and isinstance(branches, list) and isinstance(branches[0], dict):
-        row["rejected"] = branches[0].get("output")
+    others = session.extra.get("branches") if session.extra else None
+    with_branch = "chosen" in row and isinstance(others, list) and len(others) == 1
+    if with_branch and isinstance(others, list) and isinstance(others[0], dict):
+        row["rejected"] = others[0].get("output")
     if session.title is not None and account.own:
         row["title"] = session.title
     account.fields(session, title=account.own)

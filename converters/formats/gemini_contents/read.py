@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import Text
 from converters.ledger import Ledger
-from converters.shapes import envelope, gemini, rows
+from converters.shapes import branches, envelope, gemini, rows
 from converters.shapes.openai_chat import rest
 from converters.shapes.talk import Talk
 from converters.types import Context, Head, Input, Match
@@ -134,11 +134,11 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     base = envelope.pointer_to(row.place, paths.request, "contents")
     top = envelope.pointer_to(row.place, paths.response, "candidates")
     answers = [item.get("content") if isinstance(item, dict) else item for item in candidates]
-    chosen = _chosen(ctx, len(answers))
-    branches = []
+    chosen = branches.chosen(ctx.options, len(answers))
+    others = []
     for number, answer in enumerate(answers):
         if number not in chosen:
-            branches.append({"id": f"{identity}~b{number}", "contents": [answer]})
+            others.append({"id": branches.branch_id(identity, number), "contents": [answer]})
             ctx.ledger.aside("branch-collapsed", f"{top}/{number}")
     for place, number in enumerate(chosen or [0]):
         ledger = ctx.ledger if place == 0 else Ledger()
@@ -152,21 +152,12 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
             talk.add([answer], "", [f"{top}/{number}/content"])
             if place:
                 ctx.ledger.mapped()
-        session = talk.session(identity if number == 0 else f"{identity}~b{number}", ID, native)
+        session = talk.session(branches.branch_id(identity, number), ID, native)
         _fields(session, request, response, ctx, row)
         session.title = envelope.title_of(value)
-        if branches and place == 0:
-            session.extra = {**(session.extra or {}), "branches": branches}
+        if others and place == 0:
+            session.extra = {**(session.extra or {}), "branches": others}
         yield session
-
-
-def _chosen(ctx: Context, count: int) -> list[int]:
-    """Give the candidates that become sessions: the first, all, or the one asked for."""
-    wanted = ctx.options.branch
-    if wanted == "all":
-        return list(range(count))
-    number = 0 if wanted == "active" or not 0 <= wanted < count else wanted
-    return [number] if count else []
 
 
 def _fields(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from converters.formats.openai_chat import plain
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
-from converters.shapes import envelope, rows
+from converters.shapes import branches, envelope, rows
 from converters.shapes import openai_chat as chat
 from converters.shapes.openai_messages import ROLES, Conversation
 from converters.types import Context, Head, Input, Match
@@ -221,11 +221,11 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     identity = envelope.identity_of(value, row)
     ledger = ctx.ledger
     ledger.seen(len(prefix) + sum(len(option) for option in alternatives))
-    chosen = _chosen(ctx, len(alternatives))
-    branches = []
+    chosen = branches.chosen(ctx.options, len(alternatives))
+    others = []
     for number, option in enumerate(alternatives):
         if number not in chosen:
-            branches.append({"id": _branch_id(identity, number), "messages": option})
+            others.append({"id": branches.branch_id(identity, number), "messages": option})
             for index in range(len(option)):
                 ledger.aside("branch-collapsed", f"{row.place}{holders[number]}/{index}")
     for number in chosen or [0]:
@@ -236,27 +236,14 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
         found.add(option, f"{row.place}{holders[number]}" if holders else "")
         if not first:
             ledger.mapped(len(option))
-        session = _session(_branch_id(identity, number), found, native)
+        session = _session(branches.branch_id(identity, number), found, native)
         session.model = rows.text_of(request.get("model")) or model
         session.title = envelope.title_of(value)
-        if first and branches:
-            session.extra = {**(session.extra or {}), "branches": branches}
+        if first and others:
+            session.extra = {**(session.extra or {}), "branches": others}
         if response:
             _finish_response(session, response, ctx, f"{row.place}")
         yield session
-
-
-def _chosen(ctx: Context, count: int) -> list[int]:
-    """Give the alternatives that become sessions: the first, all, or the one asked for."""
-    wanted = ctx.options.branch
-    if wanted == "all":
-        return list(range(count))
-    number = 0 if wanted == "active" or not 0 <= wanted < count else wanted
-    return [number] if count else []
-
-
-def _branch_id(identity: str, number: int) -> str:
-    return identity if number == 0 else f"{identity}~b{number}"
 
 
 def _finish_response(session: Session, response: dict[str, Any], ctx: Context, place: str) -> None:
