@@ -499,6 +499,19 @@ def test_branches_of_a_response() -> None:
     assert essence(found[0]) == [["", [[["c"], [], []]]]]
 
 
+def test_a_first_answer_that_was_not_chosen_keeps_its_own_id() -> None:
+    choices = [{"message": {"role": "assistant", "content": t}} for t in "ab"]
+    candidates = [{"content": {"role": "model", "parts": [{"text": t}]}} for t in "ab"]
+    for name, response in (
+        ("openai-chat", {"id": "r", "object": "chat.completion", "choices": choices}),
+        ("gemini-contents", {"responseId": "r", "candidates": candidates}),
+    ):
+        (found,), _ = load(lookup(name)[0], json.dumps(response).encode(), branch=1)
+        assert found.meta.id == "r~b1"
+        assert found.extra is not None
+        assert [b["id"] for b in found.extra["branches"]] == ["r"]
+
+
 def test_human_text_beside_results_opens_a_turn() -> None:
     raw = (CASES_BY_ID["anthropic-messages-tools"]).source.read_bytes()
     found, report = load(lookup("anthropic-messages")[0], raw)
