@@ -203,9 +203,7 @@ def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ledger: Ledger) -
     else:
         ledger.seen(len(side))
         found.add(side, f"{row.place}/{columns[1]}")
-    talk = Talk(ledger)
-    talk.builder, talk.system, talk.notes = found.builder, found.system, found.notes
-    return talk
+    return found
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:

@@ -9,12 +9,13 @@ from converters.ir import Text, ToolCallBlock, ToolResult
 from converters.shapes import openai_chat as chat
 from converters.shapes.attachments import file_block
 from converters.shapes.openai_chat import rest
-from converters.shapes.pairing import Pairing
 from converters.shapes.rows import text_of
+from converters.shapes.talk import Talk
 from converters.text import parse_time
-from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from converters.ir import Block, Extra
     from converters.ledger import Ledger, Place
 
@@ -43,27 +44,19 @@ _TOOL: Final = frozenset({"role", "content", "tool_call_id", "id"})
 _CALL: Final = frozenset({"id", "type", "function", "custom", "index"})
 
 
-class Conversation:
-    """Reads a list of chat messages into turns; every message gets its fate here.
+class Conversation(Talk):
+    """Reads lists of chat messages into turns; every message gets its fate here.
 
-    ``system`` collects the system and developer prompts, ``notes`` where they stood and
-    what else they carried. The caller counts the messages as seen.
+    The caller counts the messages as seen.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.builder = TurnBuilder(ledger)
-        self.pairing = Pairing(ledger, self._declared)
-        self.system: list[str] = []
-        self.notes: list[dict[str, Any]] = []
-        self._messages: list[Any] = []
-        self._ids: frozenset[str] | None = None
+    __slots__ = ()
 
     def add(
         self, messages: list[Any], base: Place = "", places: list[int | str] | None = None
     ) -> None:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
-        self._messages, self._ids = messages, None
+        self.pairing.expect(lambda: _call_ids(messages))
         builder = self.builder
         prompt, answer = builder.plain_prompt, builder.plain_step
         step, result = builder.step, builder.result
@@ -119,18 +112,6 @@ class Conversation:
             found.append(ToolCallBlock(native, name, arguments))
         return found if self.pairing.declare(found) else None
 
-    def _declared(self) -> frozenset[str]:
-        """Give the ids of all calls of the messages, also of those further on."""
-        if self._ids is None:
-            self._ids = frozenset(
-                call_id
-                for message in self._messages
-                if isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
-                for call in message["tool_calls"]
-                if isinstance(call, dict) and isinstance(call_id := _call_id(call), str)
-            )
-        return self._ids
-
     def _message(self, message: Any, place: Place) -> None:
         if not isinstance(message, dict):
             self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
@@ -175,16 +156,12 @@ class Conversation:
         if not text:
             self.ledger.skipped("empty-message", place, kind=role)
             return
-        note: dict[str, Any] = {}
-        if len(self.builder.turns) > 0:
-            turn = self.builder.turns[-1]
-            note = {"turn": len(self.builder.turns), "step": len(turn.steps)}
+        about: dict[str, Any] | None = None
         if len(message) > 2 or role != "system" or not isinstance(message["content"], str):
-            note["message"] = {**message, "role": role}
+            about = {**message, "role": role}
             if isinstance(message["content"], str):
-                del note["message"]["content"]
-        self.notes.append(note)
-        self.system.append(text)
+                del about["content"]
+        self.add_system(text, about)
         self.ledger.aside("system-prompt-aside", place)
 
     def _assistant(self, message: dict[str, Any], place: Place) -> None:
@@ -309,6 +286,15 @@ class Conversation:
             place,
         )
         self.ledger.mapped()
+
+
+def _call_ids(messages: list[Any]) -> Iterator[str]:
+    """Give the ids of all calls of the messages."""
+    for message in messages:
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict) and isinstance(call_id := _call_id(call), str):
+                yield call_id
 
 
 def _call_id(call: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from converters.ir import ToolCallBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Iterable
 
     from converters.ir import Block
     from converters.ledger import Ledger, Place
@@ -29,12 +29,13 @@ class Pairing:
     A result belongs to the newest earlier call of its id; without an id to the
     oldest open call (of the same tool name if it names one). An id that is used
     again after its answer gets a suffix. ``later`` gives the ids of all calls of
-    the conversation, for results that stand before their call.
+    the conversation, for results that stand before their call; it is asked at most once.
     """
 
     __slots__ = (
         "_alias",
         "_answered",
+        "_coming",
         "_early",
         "_later",
         "_ledger",
@@ -43,9 +44,9 @@ class Pairing:
         "_queues",
     )
 
-    def __init__(self, ledger: Ledger, later: Callable[[], Container[str]] = frozenset) -> None:
+    def __init__(self, ledger: Ledger, later: Callable[[], Iterable[str]] = frozenset) -> None:
         self._ledger = ledger
-        self._later = later
+        self.expect(later)
         self._alias: dict[str, str] = {}
         self._open: dict[str, str] = {}
         self._answered: set[str] = set()
@@ -54,6 +55,16 @@ class Pairing:
         # Open calls in order, by tool name and (None) all; made when a result has no id.
         # Ordered dicts: taking the first key of a plain dict again and again is quadratic.
         self._queues: dict[str | None, OrderedDict[str, None]] | None = None
+
+    def expect(self, later: Callable[[], Iterable[str]]) -> None:
+        """Take another ``later``: the conversation goes on with other messages."""
+        self._later = later
+        self._coming: frozenset[str] | None = None
+
+    def _comes(self, native: str) -> bool:
+        if self._coming is None:
+            self._coming = frozenset(self._later())
+        return native in self._coming
 
     def call(self, native: Any, name: str, place: Place | None = None) -> str:
         """Give the id for a call that declares ``native``."""
@@ -134,7 +145,7 @@ class Pairing:
             if call_id in self._answered:
                 return Answer(None, "duplicate-tool-result")
             if call_id not in self._open:
-                if native not in self._later():
+                if not self._comes(native):
                     return Answer(None, "orphan-tool-result")
                 self._answered.add(native)
                 self._early.add(native)

@@ -9,7 +9,7 @@ from converters.shapes.pairing import Pairing
 from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Iterable, Iterator
 
     from converters.ir import Block, Extra
     from converters.ledger import Ledger, Place
@@ -36,16 +36,34 @@ class Found(NamedTuple):
 
 
 class Talk:
-    """One conversation while it is read: the turns, the calls, the system prompts."""
+    """One conversation while it is read: the turns, the calls, the system prompts.
+
+    ``system`` collects the system and developer prompts, ``notes`` where they stood and
+    what else they carried. ``later`` is that of :class:`Pairing`.
+    """
 
     __slots__ = ("builder", "ledger", "notes", "pairing", "system")
 
-    def __init__(self, ledger: Ledger, later: Callable[[], Container[str]] = frozenset) -> None:
+    def __init__(self, ledger: Ledger, later: Callable[[], Iterable[str]] = frozenset) -> None:
         self.ledger = ledger
         self.builder = TurnBuilder(ledger)
         self.pairing = Pairing(ledger, later)
         self.system: list[str] = []
         self.notes: list[dict[str, Any]] = []
+
+    def placed(
+        self, messages: list[Any], base: Place, places: list[int | str] | None = None
+    ) -> Iterator[tuple[dict[str, Any], Place]]:
+        """Give the messages with their places; what is no object is skipped as malformed.
+
+        ``places`` are theirs, else they are elements of ``base``.
+        """
+        for index, message in enumerate(messages):
+            place = places[index] if places else f"{base}/{index}"
+            if isinstance(message, dict):
+                yield message, place
+            else:
+                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
 
     def add_system(self, text: str, message: dict[str, Any] | None = None) -> None:
         """Keep a system prompt with its place; ``message`` is what the text does not say."""
@@ -59,6 +77,23 @@ class Talk:
             note["message"] = message
         self.system.append(text)
         self.notes.append(note)
+
+    def add_prompts(self, found: list[Block], place: Place) -> None:
+        """Keep the texts that a document gives as system prompts beside its messages."""
+        texts = [block.text for block in found if isinstance(block, Text) and block.text]
+        for text in texts:
+            self.add_system(text)
+        if texts:
+            self.ledger.note("system-prompt-aside", place, len(texts))
+
+    def system_message(self, found: list[Block], message: dict[str, Any], place: Place) -> None:
+        """Keep the texts of a system message as one prompt, and say what became of it."""
+        text = "\n".join(block.text for block in found if isinstance(block, Text))
+        if not text:
+            self.ledger.skipped("empty-message", place, kind="system")
+            return
+        self.add_system(text, message)
+        self.ledger.aside("system-prompt-aside", place)
 
     def name_calls(self, blocks: list[Block], place: Place) -> None:
         """Settle the ids of the calls among the blocks of one message."""

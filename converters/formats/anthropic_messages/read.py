@@ -132,7 +132,10 @@ def _conversation(row: Row, ledger: Ledger) -> Session:
     messages = request.get("messages", [])
     talk = _Reader(ledger, [*messages, response] if response else messages)
     native: dict[str, Any] = {}
-    _system(request.get("system"), talk, native, f"{row.place}")
+    system = request.get("system")
+    talk.add_prompts(anthropic.blocks(system, ledger, f"{row.place}/system"), f"{row.place}/system")
+    if system and not isinstance(system, str):
+        native["systemBlocks"] = system
     ledger.seen(len(messages) + (1 if response else 0))
     talk.add(messages, envelope.pointer_to(row.place, paths.request, "messages"))
     if response:
@@ -144,53 +147,25 @@ def _conversation(row: Row, ledger: Ledger) -> Session:
     return session
 
 
-def _system(value: Any, talk: Talk, native: dict[str, Any], place: str) -> None:
-    """Keep the top-level system prompt; one entry for each block of a list."""
-    found = anthropic.blocks(value, talk.ledger, f"{place}/system")
-    texts = [block.text for block in found if isinstance(block, Text) and block.text]
-    for text in texts:
-        talk.add_system(text)
-    if texts:
-        talk.ledger.note("system-prompt-aside", f"{place}/system", len(texts))
-    if value and not isinstance(value, str):
-        native["systemBlocks"] = value
-
-
 class _Reader(Talk):
     """Reads messages; every message gets its fate here."""
 
-    __slots__ = ("_ids", "_messages")
+    __slots__ = ()
 
     def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
-        super().__init__(ledger, self._declared)
-        self._messages = messages
-        self._ids: frozenset[str] | None = None
-
-    def _declared(self) -> frozenset[str]:
-        if self._ids is None:
-            self._ids = frozenset(
-                part["id"]
-                for message in self._messages
-                if isinstance(message, dict) and isinstance(message.get("content"), list)
-                for part in message["content"]
-                if isinstance(part, dict) and isinstance(part.get("id"), str)
-            )
-        return self._ids
+        super().__init__(ledger, lambda: _call_ids(messages))
 
     def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
-        for index, message in enumerate(messages):
-            place = places[index] if places else f"{base}/{index}"
-            if not isinstance(message, dict):
-                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
-                continue
+        for message, place in self.placed(messages, base, places):
             role = message.get("role")
             if role == "user":
                 self._user(message, place)
             elif role == "assistant":
                 self._assistant(message, place)
             elif role in ("system", "developer"):
-                self._system(message, place)
+                found = anthropic.blocks(message.get("content"), self.ledger, place)
+                self.system_message(found, message, place)
             elif isinstance(role, str) and role:
                 self.ledger.skipped("role-unknown", place, kind=role[:40])
             else:
@@ -237,14 +212,14 @@ class _Reader(Talk):
         kept = bool(found.blocks or found.opaque or counts or attached)
         self.fate(rules, place, kept=kept, kind="assistant")
 
-    def _system(self, message: dict[str, Any], place: Place) -> None:
-        found = anthropic.blocks(message.get("content"), self.ledger, place)
-        text = "\n".join(block.text for block in found if isinstance(block, Text))
-        if not text:
-            self.ledger.skipped("empty-message", place, kind="system")
-            return
-        self.add_system(text, message)
-        self.ledger.aside("system-prompt-aside", place)
+
+def _call_ids(messages: list[Any]) -> Iterator[str]:
+    """Give the ids of all calls of the messages."""
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and isinstance(part.get("id"), str):
+                yield part["id"]
 
 
 def _merged(old: Extra | None, new: Extra) -> Extra | None:

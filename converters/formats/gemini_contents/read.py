@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from converters.ir import Text
 from converters.ledger import Ledger
 from converters.shapes import branches, envelope, gemini, rows
 from converters.shapes.openai_chat import rest
@@ -14,7 +13,7 @@ from converters.types import Context, Head, Input, Match
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from converters.ir import Session
+    from converters.ir import Block, Session
     from converters.ledger import Place
     from converters.shapes.rows import Row
 
@@ -143,7 +142,8 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     for place, number in enumerate(chosen or [0]):
         ledger = ctx.ledger if place == 0 else Ledger()
         talk = _Reader(ledger, [*contents, *answers[number : number + 1]])
-        _system(request, talk, f"{row.place}")
+        instruction = f"{row.place}/systemInstruction"
+        talk.add_prompts(_system(request, ledger, instruction), instruction)
         talk.add(contents, base)
         if answers:
             answer = answers[number]
@@ -178,55 +178,31 @@ def _fields(
     envelope.put_usage(step, raw, gemini, ctx.ledger, f"{row.place}/usageMetadata")
 
 
-def _system(request: dict[str, Any], talk: Talk, place: str) -> None:
+def _system(request: dict[str, Any], ledger: Ledger, place: str) -> list[Block]:
     value = gemini.member(request, "systemInstruction")
-    if isinstance(value, dict):
-        value = value.get("parts")
-    found = gemini.blocks(value, talk.ledger, f"{place}/systemInstruction")
-    texts = [block.text for block in found if isinstance(block, Text) and block.text]
-    for text in texts:
-        talk.add_system(text)
-    if texts:
-        talk.ledger.note("system-prompt-aside", f"{place}/systemInstruction", len(texts))
+    parts = value.get("parts") if isinstance(value, dict) else value
+    return gemini.blocks(parts, ledger, place)
 
 
 class _Reader(Talk):
     """Reads contents; every content gets its fate here."""
 
-    __slots__ = ("_ids", "_messages")
+    __slots__ = ()
 
     def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
-        super().__init__(ledger, self._declared)
-        self._messages = messages
-        self._ids: frozenset[str] | None = None
-
-    def _declared(self) -> frozenset[str]:
-        if self._ids is None:
-            self._ids = frozenset(
-                call["id"]
-                for message in self._messages
-                if isinstance(message, dict) and isinstance(message.get("parts"), list)
-                for part in message["parts"]
-                if isinstance(part, dict)
-                and isinstance(call := gemini.member(part, "functionCall"), dict)
-                and isinstance(call.get("id"), str)
-            )
-        return self._ids
+        super().__init__(ledger, lambda: _call_ids(messages))
 
     def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read contents; ``places`` are theirs, else they are elements of ``base``."""
-        for index, message in enumerate(messages):
-            place = places[index] if places else f"{base}/{index}"
-            if not isinstance(message, dict):
-                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
-                continue
+        for message, place in self.placed(messages, base, places):
             role = message.get("role", "user")
             if role in ("user", "function"):
                 self._user(message, place)
             elif role in ("model", "assistant"):
                 self._model(message, place)
             elif role == "system":
-                self._aside(message, place)
+                found = gemini.blocks(message.get("parts"), self.ledger, place)
+                self.system_message(found, message, place)
             elif isinstance(role, str):
                 self.ledger.skipped("role-unknown", place, kind=role[:40])
             else:
@@ -254,11 +230,12 @@ class _Reader(Talk):
         kept = bool(found.blocks or found.opaque or attached)
         self.fate(rules, place, kept=kept, kind="model")
 
-    def _aside(self, message: dict[str, Any], place: Place) -> None:
-        found = gemini.blocks(message.get("parts"), self.ledger, place)
-        text = "\n".join(block.text for block in found if isinstance(block, Text))
-        if not text:
-            self.ledger.skipped("empty-message", place, kind="system")
-            return
-        self.add_system(text, message)
-        self.ledger.aside("system-prompt-aside", place)
+
+def _call_ids(messages: list[Any]) -> Iterator[str]:
+    """Give the ids of all calls of the contents."""
+    for message in messages:
+        parts = message.get("parts") if isinstance(message, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            call = gemini.member(part, "functionCall") if isinstance(part, dict) else None
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                yield call["id"]

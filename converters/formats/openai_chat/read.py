@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.formats.openai_chat import plain
-from converters.ir import Meta, Session
 from converters.ledger import Ledger
 from converters.shapes import branches, envelope, rows
 from converters.shapes import openai_chat as chat
@@ -15,7 +14,7 @@ from converters.types import Context, Head, Input, Match
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from converters.ir import Extra
+    from converters.ir import Session
     from converters.shapes.rows import Row
 
 __all__ = ["ID", "SHAPE", "probe", "read"]
@@ -161,7 +160,7 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
         ctx.ledger.seen(len(value))
     found = Conversation(ctx.ledger)
     found.add(value, row.place, row.places)
-    yield _session(row.identity, found, {})
+    yield found.session(row.identity, ID, {})
 
 
 def _request(row: Row, value: dict[str, Any], messages: list[Any], ctx: Context) -> Session:
@@ -170,14 +169,13 @@ def _request(row: Row, value: dict[str, Any], messages: list[Any], ctx: Context)
     found = Conversation(ctx.ledger)
     found.add(messages, f"{row.place}/messages")
     if len(value) == 1:
-        return _session(row.identity, found, {})
+        return found.session(row.identity, ID, {})
     model = value.get("model")
     around = {k: v for k, v in value.items() if k != "messages"}
     if isinstance(model, str):
         del around["model"]
-    session = _session(
-        envelope.identity_of(value, row), found, {"envelope": around} if around else {}
-    )
+    native = {"envelope": around} if around else {}
+    session = found.session(envelope.identity_of(value, row), ID, native)
     session.model = rows.text_of(model)
     session.title = envelope.title_of(value)
     return session
@@ -236,7 +234,7 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
         found.add(option, f"{row.place}{holders[number]}" if holders else "")
         if not first:
             ledger.mapped(len(option))
-        session = _session(branches.branch_id(identity, number), found, native)
+        session = found.session(branches.branch_id(identity, number), ID, native)
         session.model = rows.text_of(request.get("model")) or model
         session.title = envelope.title_of(value)
         if first and others:
@@ -256,16 +254,3 @@ def _finish_response(session: Session, response: dict[str, Any], ctx: Context, p
     step.model = step.model or rows.text_of(response.get("model"))
     step.time = step.time if step.time is not None else time
     envelope.put_usage(step, response.get("usage"), chat, ctx.ledger, f"{place}/usage")
-
-
-def _session(identity: str, found: Conversation, native: dict[str, Any]) -> Session:
-    extra: Extra = {}
-    if found.system:
-        extra["system"] = found.system
-        if any(found.notes):
-            native = {**native, "system": found.notes}
-    if native:
-        extra["native"] = native
-    return Session(
-        meta=Meta(identity), provider=ID, turns=found.builder.finish(), extra=extra or None
-    )

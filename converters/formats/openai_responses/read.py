@@ -170,15 +170,12 @@ def _steps(talk: Talk) -> int:
 def _instructions(value: Any, talk: Talk, place: str) -> None:
     """Keep the instructions: a text, or items whose texts are prompts."""
     given = value if isinstance(value, list) else [{"content": value}] if value else []
-    texts = []
+    place = f"{place}/instructions"
+    found: list[Block] = []
     for item in given:
         content = item.get("content") if isinstance(item, dict) else item
-        found = items.blocks(content, talk.ledger, f"{place}/instructions")
-        texts += [block.text for block in found if isinstance(block, Text) and block.text]
-    for text in texts:
-        talk.add_system(text)
-    if texts:
-        talk.ledger.note("system-prompt-aside", f"{place}/instructions", len(texts))
+        found += items.blocks(content, talk.ledger, place)
+    talk.add_prompts(found, place)
 
 
 def _finish(session: Session, response: dict[str, Any], ctx: Context, row: Row) -> None:
@@ -198,25 +195,11 @@ class _Reader(Talk):
     ``stage`` says what the open step has: 0 no step, 1 reasoning, 2 a message, 3 calls.
     """
 
-    __slots__ = ("_ids", "_messages", "stage")
+    __slots__ = ("stage",)
 
     def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
-        super().__init__(ledger, self._declared)
-        self._messages = messages
-        self._ids: frozenset[str] | None = None
+        super().__init__(ledger, lambda: _call_ids(messages))
         self.stage = 0
-
-    def _declared(self) -> frozenset[str]:
-        if self._ids is None:
-            self._ids = frozenset(
-                item["call_id"]
-                for item in self._messages
-                if isinstance(item, dict)
-                and isinstance(item.get("call_id"), str)
-                and isinstance(item.get("type"), str)
-                and items.is_call(item["type"])
-            )
-        return self._ids
 
     def cut(self) -> None:
         """End the open step: what follows is another response."""
@@ -224,12 +207,8 @@ class _Reader(Talk):
 
     def add(self, found: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read items; ``places`` are theirs, else they are elements of ``base``."""
-        for index, item in enumerate(found):
-            place = places[index] if places else f"{base}/{index}"
-            if isinstance(item, dict):
-                self._item(item, place)
-            else:
-                self.ledger.skipped("malformed-record", place, kind=type(item).__name__)
+        for item, place in self.placed(found, base, places):
+            self._item(item, place)
 
     def _item(self, item: dict[str, Any], place: Place) -> None:
         kind = item.get("type", "message")
@@ -335,6 +314,14 @@ class _Reader(Talk):
         attached, rules = self.attach([Given(call_id, None, kept, False, extra or None)], place)
         self.stage = 0
         self.fate(rules, place, kept=bool(attached), kind=kind)
+
+
+def _call_ids(messages: list[Any]) -> Iterator[str]:
+    """Give the ids of all calls among the items."""
+    for item in messages:
+        kind = item.get("type") if isinstance(item, dict) else None
+        if isinstance(kind, str) and items.is_call(kind) and isinstance(item.get("call_id"), str):
+            yield item["call_id"]
 
 
 def _extra(item: dict[str, Any]) -> Extra | None:

@@ -125,10 +125,9 @@ class _Reader(Talk):
 
     def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
-        for index, message in enumerate(messages):
-            place = places[index] if places else f"{base}/{index}"
-            if not isinstance(message, dict) or not isinstance(message.get("from"), str):
-                self.ledger.skipped("malformed-record", place, kind=type(message).__name__)
+        for message, place in self.placed(messages, base, places):
+            if not isinstance(message.get("from"), str):
+                self.ledger.skipped("malformed-record", place, kind="dict")
                 continue
             name = message["from"].strip().lower()
             role = ROLES.get(name)
