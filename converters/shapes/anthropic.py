@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from converters import jsonio
 from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.shapes.attachments import file_block, file_entry, image_or_file
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import listed, rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import Found, Given, plain
 from converters.turns import sanitize_usage
@@ -51,13 +51,7 @@ def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
         if value:
             found.blocks.append(Text(value))
         return found
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        if value is not None:
-            ledger.note("malformed-block", place, kind=type(value).__name__)
-        return found
-    for part in value:
+    for part in listed(value, ledger, place):
         _part(part, found, ledger, place)
     return found
 

@@ -13,7 +13,7 @@ from converters import jsonio
 from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.shapes.anthropic import input_of
 from converters.shapes.attachments import file_block, file_entry, image_or_file
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import listed, rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import Found, Given
 from converters.turns import sanitize_usage
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODE",
+    "KINDS",
     "blocks",
     "function_call",
     "function_response",
@@ -38,7 +39,7 @@ __all__ = [
 CODE: Final = "code_execution"
 """The tool name that stands for ``executableCode``."""
 
-_KINDS: Final = (
+KINDS: Final = (
     "functionCall",
     "functionResponse",
     "inlineData",
@@ -47,6 +48,8 @@ _KINDS: Final = (
     "codeExecutionResult",
     "text",
 )
+"""The members that say what a part is; the first that is there counts."""
+
 _SPELLED: Final = frozenset(
     {
         "text",
@@ -86,13 +89,7 @@ def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:
 def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
     """Give blocks and tool results of ``parts``."""
     found = Found([], [], [])
-    if isinstance(value, str | dict):
-        value = [value]
-    if not isinstance(value, list):
-        if value is not None:
-            ledger.note("malformed-block", place, kind=type(value).__name__)
-        return found
-    for part in value:
+    for part in [value] if isinstance(value, str) else listed(value, ledger, place):
         if isinstance(part, str):
             found.blocks.append(Text(part))
         elif isinstance(part, dict):
@@ -104,7 +101,7 @@ def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
 
 def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | None) -> None:
     kind, body = None, None
-    for name in _KINDS:
+    for name in KINDS:
         body = member(part, name)
         if body is not None:
             kind = name

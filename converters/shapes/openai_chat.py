@@ -29,6 +29,8 @@ __all__ = [
     "blocks",
     "content",
     "exclusive",
+    "identified",
+    "listed",
     "part_of",
     "reasoning",
     "rest",
@@ -37,19 +39,23 @@ __all__ = [
 ]
 
 
+def listed(value: Any, ledger: Ledger, place: Place | None) -> list[Any]:
+    """Give the parts of a content: an object is one part, anything else is none and counted."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return [value]
+    if value is not None:
+        ledger.note("malformed-block", place, kind=type(value).__name__)
+    return []
+
+
 def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:
     """Give the blocks of ``content``: a string, a list of parts, or nothing."""
     if isinstance(value, str):
         return [Text(value)] if value else []
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        ledger.note("malformed-block", place, kind=type(value).__name__)
-        return []
     found: list[Block] = []
-    for part in value:
+    for part in listed(value, ledger, place):
         block = _part(part, ledger, place)
         if block is not None:
             found.append(block)
@@ -147,6 +153,17 @@ def rest(value: dict[str, Any], known: Container[str]) -> dict[str, Any]:
         for name, item in value.items()
         if name not in known and item is not None and item != []
     }
+
+
+def identified(message: dict[str, Any], known: Container[str]) -> Extra | None:
+    """Give the ``x-dcb`` of a message: its id, and the members without a field of their own."""
+    extra: Extra = {}
+    if isinstance(message.get("id"), str) and message["id"]:
+        extra["id"] = message["id"]
+    native = rest(message, known)
+    if native:
+        extra["native"] = native
+    return extra or None
 
 
 def reasoning(message: dict[str, Any], ledger: Ledger, place: Place | None) -> list[Block]:

@@ -8,7 +8,7 @@ from converters import jsonio
 from converters.ir import Text, ToolCallBlock, ToolResult
 from converters.shapes import openai_chat as chat
 from converters.shapes.attachments import file_block
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import identified, rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import Talk
 from converters.text import parse_time
@@ -128,7 +128,7 @@ class Conversation(Talk):
                 self.ledger.skipped("empty-message", place, kind="user")
                 return
             self.builder.prompt(
-                found, time=self._time(message, place), extra=_extra(message, _SIMPLE)
+                found, time=self._time(message, place), extra=identified(message, _SIMPLE)
             )
             self.ledger.mapped()
         elif role in ("system", "developer"):
@@ -195,7 +195,7 @@ class Conversation(Talk):
         legacy = message.get("function_call")
         if legacy is not None:
             found += self._legacy(legacy, place)
-        extra = _extra(message, _ASSISTANT)
+        extra = identified(message, _ASSISTANT)
         model = time = counts = None
         if extra is not None:
             model = text_of(message.get("model"))
@@ -272,7 +272,7 @@ class Conversation(Talk):
             return
         if rule is not None and message.get("role") != "function":
             self.ledger.note(rule, place)
-        extra = _extra(message, _TOOL) if len(message) > 3 or rule else None
+        extra = identified(message, _TOOL) if len(message) > 3 or rule else None
         if extra and message.get("role") == "function":
             extra["native"]["role"] = "function"
         value = message.get("content")
@@ -300,17 +300,6 @@ def _call_ids(messages: list[Any]) -> Iterator[str]:
 def _call_id(call: dict[str, Any]) -> Any:
     native = call.get("id")
     return native if native is not None else call.get("call_id")
-
-
-def _extra(message: dict[str, Any], known: frozenset[str]) -> Extra | None:
-    """Give id and unknown members of a message."""
-    extra: Extra = {}
-    if isinstance(message.get("id"), str) and message["id"]:
-        extra["id"] = message["id"]
-    native = rest(message, known)
-    if native:
-        extra["native"] = native
-    return extra or None
 
 
 def _audio(audio: dict[str, Any], ledger: Ledger, place: Place) -> Block:

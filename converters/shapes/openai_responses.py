@@ -64,14 +64,8 @@ def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:
     """Give the blocks of an item's ``content``: a string or input and output parts."""
     if isinstance(value, str):
         return [Text(value)] if value else []
-    if isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        if value is not None:
-            ledger.note("malformed-block", place, kind=type(value).__name__)
-        return []
     found: list[Block] = []
-    for part in value:
+    for part in chat.listed(value, ledger, place):
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "input_file":
             found.append(_file(part, ledger, place))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import Text
 from converters.shapes import anthropic, envelope, rows
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import identified
 from converters.shapes.talk import Talk
 from converters.types import Context, Head, Input, Match
 
@@ -244,12 +244,9 @@ def _injected(text: str) -> bool:
 
 def _extra(message: dict[str, Any]) -> Extra | None:
     """Give id and other members of a message; the type ``message`` says nothing."""
-    extra: Extra = {}
-    if isinstance(message.get("id"), str) and message["id"]:
-        extra["id"] = message["id"]
-    native = rest(message, _KNOWN)
-    if message.get("type") == "message":
-        native["type"] = "message"
-    if native:
-        extra["native"] = native
-    return extra or None
+    extra = identified(message, _KNOWN)
+    if message.get("type") != "message":
+        return extra
+    extra = extra or {}
+    extra["native"] = {**extra.get("native", {}), "type": "message"}
+    return extra

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["ID", "probe", "read"]
 
 ID: Final = "gemini-contents"
-_PARTS: Final = (
-    "text",
-    "functionCall",
-    "functionResponse",
-    "inlineData",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-)
 _REQUEST: Final = frozenset({"contents", "systemInstruction", "system_instruction", "model"})
 _RESPONSE: Final = frozenset({"candidates", "usageMetadata", "usage_metadata", "createTime"})
 _KNOWN: Final = frozenset({"role", "parts"})
@@ -42,7 +33,7 @@ def _is_message(value: Any) -> bool:
         return False
     parts = [part for part in value["parts"][:20] if isinstance(part, dict)]
     return not parts or any(
-        "type" not in part and any(gemini.member(part, name) is not None for name in _PARTS)
+        "type" not in part and any(gemini.member(part, name) is not None for name in gemini.KINDS)
         for part in parts
     )
 

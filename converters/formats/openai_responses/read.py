@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from converters.ir import Reasoning, Text
 from converters.shapes import envelope, rows
 from converters.shapes import openai_responses as items
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import identified, rest
 from converters.shapes.talk import Given, Talk
 from converters.types import Context, Head, Input, Match
 
@@ -240,7 +240,7 @@ class _Reader(Talk):
         if not found and role in ("user", "assistant", "system", "developer"):
             self.ledger.skipped("empty-message", place, kind=role)
         elif role == "user":
-            self.builder.prompt(found, extra=_extra(item))
+            self.builder.prompt(found, extra=identified(item, _KNOWN))
             self.stage = 0
             self.ledger.mapped()
         elif role == "assistant":
@@ -248,7 +248,7 @@ class _Reader(Talk):
             step = self.builder.current or self.builder.step()
             for block in found:
                 self.builder.block(block, step, place)
-            extra = _extra(item)
+            extra = identified(item, _KNOWN)
             if extra:
                 step.extra = {**(step.extra or {}), **extra}
             self.ledger.mapped()
@@ -322,13 +322,3 @@ def _call_ids(messages: list[Any]) -> Iterator[str]:
         kind = item.get("type") if isinstance(item, dict) else None
         if isinstance(kind, str) and items.is_call(kind) and isinstance(item.get("call_id"), str):
             yield item["call_id"]
-
-
-def _extra(item: dict[str, Any]) -> Extra | None:
-    extra: Extra = {}
-    if isinstance(item.get("id"), str) and item["id"]:
-        extra["id"] = item["id"]
-    native = rest(item, _KNOWN)
-    if native:
-        extra["native"] = native
-    return extra or None
