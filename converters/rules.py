@@ -85,6 +85,7 @@ _OWN = (
     ("id-minted", None, _TEXT, "the source has no id, one was made"),
     ("retry-dropped", None, _SKIP, "dead retry: calls repeated by the next step"),
     ("history-truncated", None, _TEXT, "the source refers to earlier history it does not hold"),
+    ("history-joined", None, _LOSSLESS, "earlier page of the history read first (experimental)"),
     ("citation-aside", None, _TEXT, "citations kept in x-dcb"),
     # aside
     ("system-prompt-aside", None, _TEXT, "system prompt kept in x-dcb.system"),
@@ -129,6 +130,14 @@ _OWN = (
     ("step-merged", None, _TEXT, "step joined to the one before, the target has no border there"),
     ("turn-merged", None, _TEXT, "turn without a prompt, joined to the one before"),
     ("prompt-missing", None, _TEXT, "turn without a prompt; the target got an empty one"),
+    # trimming to a token budget
+    ("budget-cropped", None, _TEXT, "middle of a long text cut out to fit a budget"),
+    ("budget-turn-dropped", None, _SKIP, "turn left out to fit a budget"),
+    ("budget-step-dropped", None, _SKIP, "message of over half a budget left out"),
+    ("budget-result-dropped", "toolResults", _SKIP, "result left out to fit a budget"),
+    ("budget-item-dropped", None, _SKIP, "item of what was left out to fit a budget"),
+    ("budget-notice", None, _TEXT, "reasoning put in that says what was left out"),
+    ("budget-exceeded", None, _TEXT, "session still over its budget: one turn is left"),
     # condensed conversations (biscuit): what the tool itself or the sieve left out
     ("biscuit-question-flattened", None, _TEXT, "line breaks of a question became blanks"),
     ("biscuit-answer-flattened", None, _TEXT, "white space and code layout of an answer are gone"),

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-__all__ = ["JS_SPACE", "Time", "clip_units", "iso_ms", "normalize_title", "parse_time", "units"]
+__all__ = [
+    "JS_SPACE",
+    "Time",
+    "clip_units",
+    "estimate_tokens",
+    "iso_ms",
+    "normalize_title",
+    "parse_time",
+    "units",
+]
 
 JS_SPACE: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -19,6 +28,9 @@ JS_SPACE: Final = (
 """The whitespace of JavaScript's ``trim`` and ``\\s``; ``str.strip()`` differs."""
 
 _RUN: Final = re.compile(f"[{JS_SPACE}]+")
+_WIDE: Final = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef\U00020000-\U0002a6df]+"
+)
 _ISO: Final = re.compile(
     r"([+-]\d{6}|\d{4})-(\d\d)(?:-(\d\d))?"
     r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|z|UTC|[+-]\d\d:?\d\d)?)?",
@@ -138,3 +150,14 @@ def _civil(days: int) -> tuple[int, int, int]:
     cycle, day = divmod(days + 719_162, 146_097)
     date = datetime(1, 1, 1, tzinfo=UTC) + timedelta(days=day)
     return date.year + cycle * 400, date.month, date.day
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of a text: one per CJK character, all others together a quarter.
+
+    Rule: Interchange v1, section 8 (characters are code points).
+    """
+    if text.isascii():
+        return (len(text) + 3) // 4
+    narrow = len(_WIDE.sub("", text))
+    return len(text) - narrow + (narrow + 3) // 4

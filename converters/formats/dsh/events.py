@@ -9,8 +9,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters.formats.dsh.shapes import Generation, replace_op, result_message, source_of
-from converters.ir import Block, Image, Reasoning, Text, ToolCallBlock, Turn, prompt_of
+from converters.ir import Block, Reasoning, Text, ToolCallBlock, Turn, prompt_of
 from converters.text import JS_SPACE
+from converters.text import estimate_tokens as estimate_text
+from converters.trimming import estimate_turn as estimate
 
 if TYPE_CHECKING:
     from converters.ir import Compaction, Session, Step, ToolCall, ToolResult, Usage
@@ -28,7 +30,6 @@ __all__ = [
 
 Event = dict[str, Any]
 
-IMAGE_TOKENS: Final = 800
 _SYSTEM: Final = "@deepseek-ai/dsh-system-prompt"
 _MAX_SAFE: Final = (1 << 53) - 1
 
@@ -356,42 +357,3 @@ def usage_object(usage: Usage) -> dict[str, int]:
         "reasoningTokens": usage.reasoning_tokens,
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-def estimate(turn: Turn) -> int:
-    """Estimate the tokens of a turn. Rule: Interchange v1, section 8."""
-    total = sum(_block_tokens(block) for block in prompt_of(turn))
-    for step in turn.steps:
-        total += sum(_block_tokens(block) for block in step.content)
-        total += sum(estimate_text(call.arguments) for call in step.tool_calls)
-        for result in step.tool_results:
-            total += sum(_block_tokens(block) for block in result.content)
-    return total
-
-
-def _block_tokens(block: Block) -> int:
-    if isinstance(block, Text | Reasoning):
-        return estimate_text(block.text)
-    return IMAGE_TOKENS if isinstance(block, Image) else 0
-
-
-def estimate_text(text: str) -> int:
-    """Estimate the tokens of a text: one per CJK character, all others together a quarter.
-
-    Rule: Interchange v1, section 8 (characters are code points).
-    """
-    if text.isascii():
-        return (len(text) + 3) // 4
-    wide = sum(1 for character in text if _is_cjk(ord(character)))
-    return wide + (len(text) - wide + 3) // 4
-
-
-def _is_cjk(code: int) -> bool:
-    return (
-        0x4E00 <= code <= 0x9FFF
-        or 0x3400 <= code <= 0x4DBF
-        or 0x3000 <= code <= 0x303F
-        or 0xFF00 <= code <= 0xFFEF
-        or 0xF900 <= code <= 0xFAFF
-        or 0x20000 <= code <= 0x2A6DF
-    )
