@@ -274,7 +274,7 @@ class Conversation(Talk):
             self.ledger.note(rule, place)
         extra = identified(message, _TOOL) if len(message) > 3 or rule else None
         if extra and message.get("role") == "function":
-            extra["native"]["role"] = "function"
+            extra["native"] = {**extra.get("native", {}), "role": "function"}
         value = message.get("content")
         found: list[Block]
         if type(value) is str:

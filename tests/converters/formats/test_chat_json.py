@@ -512,6 +512,19 @@ def test_a_first_answer_that_was_not_chosen_keeps_its_own_id() -> None:
         assert [b["id"] for b in found.extra["branches"]] == ["r"]
 
 
+def test_the_result_of_a_function_may_have_an_id_and_no_name() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "function", "content": "x", "id": "m", "tool_call_id": "a"},
+    ]
+    (found,), _ = load(CHAT, json.dumps({"messages": messages}).encode())
+    (result,) = found.turns[0].steps[0].tool_results
+    assert result.content == [Text("x")]
+    assert result.extra == {"id": "m", "native": {"role": "function"}}
+
+
 def test_human_text_beside_results_opens_a_turn() -> None:
     raw = (CASES_BY_ID["anthropic-messages-tools"]).source.read_bytes()
     found, report = load(lookup("anthropic-messages")[0], raw)
