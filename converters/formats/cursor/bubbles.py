@@ -19,44 +19,41 @@ from converters.ir import (
     ToolResult,
     Usage,
 )
+from converters.shapes.attachments import file_block
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from converters.types import Context
 
-__all__ = ["TEXTS", "Walk", "folder_of"]
+__all__ = ["TEXTS", "TITLES", "Walk", "first_text", "folder_of"]
 
 _USER: Final = (1, "1", "user", "human")
 _ASSISTANT: Final = (2, "2", "assistant", "ai", "bot")
 TEXTS: Final = ("text", "rawText", "content", "message")
 """The members that hold the text of a message, best first."""
 
+TITLES: Final = ("name", "chatTitle", "title")
+"""The members that hold the title of a session."""
+
 _FAILED: Final = ("error", "cancelled", "rejected")
 _NONE: Final[dict[str, Any]] = {}
 
 
-class _Walk:
-    """The bubbles of one session on their way into turns."""
+class Walk:
+    """The messages of one session on their way into turns."""
 
     def __init__(self, ctx: Context) -> None:
         self._turns = TurnBuilder(ctx.ledger)
         self._ctx = ctx
         self._cwd: str | None = None
+        self._taken = 0
 
-    def header(self, header: dict[str, Any], rows: dict[str, Any], prefix: str) -> None:
-        """Take the bubble that a header names, or the inline message that it is."""
+    def take(self, bubble: Any, place: str, header: dict[str, Any] = _NONE) -> None:
+        """Take a message, which counts as seen already, and say what became of it."""
         ledger = self._ctx.ledger
-        name = header.get("bubbleId")
-        key = name if isinstance(name, str) else ""
-        place = f"cursorDiskKV.key={prefix}{key[:40]}"
-        if key in rows:
-            bubble = _json(rows.pop(key))
-        elif any(member in header for member in _TEXTS):
-            ledger.seen()
-            bubble = header
-        else:
-            ledger.note("history-truncated", place)
-            return
+        self._taken += 1
         if not isinstance(bubble, dict):
             ledger.skipped("malformed-record", place, kind="bubble")
             return
@@ -67,14 +64,15 @@ class _Walk:
             ledger.skipped(fate, place, kind=str(bubble.get("type"))[:40])
 
     def _bubble(self, bubble: dict[str, Any], header: dict[str, Any], place: str) -> str | None:
-        kind = bubble.get("type", header.get("type"))
+        kind = bubble.get("type", header.get("type", bubble.get("role")))
         if isinstance(kind, list | dict):
             return "malformed-record"
-        text = next((t for m in _TEXTS if isinstance(t := bubble.get(m), str) and t), "")
+        text = first_text(bubble, TEXTS) or ""
         time = self._time(bubble, place)
         self._cwd = self._cwd or _cwd(bubble)
-        identity = bubble.get("bubbleId") or header.get("bubbleId")
-        extra: Extra | None = {"id": identity} if isinstance(identity, str) and identity else None
+        found = (bubble.get("bubbleId"), header.get("bubbleId"), bubble.get("id"))
+        identity = next((name for name in found if isinstance(name, str) and name), None)
+        extra: Extra | None = {"id": identity} if identity is not None else None
         if kind in _USER:
             return self._user(text, bubble, time, extra, place)
         if kind in _ASSISTANT:
@@ -90,17 +88,32 @@ class _Walk:
         self, text: str, bubble: dict[str, Any], time: int | None, extra: Extra | None, place: str
     ) -> str | None:
         text, dropped = said(text)
-        if dropped:
-            self._ctx.ledger.note("injection-skipped", place, dropped)
         blocks: list[Block] = [Text(text)] if text else []
+        blocks += self._selections(bubble.get("selections"), place)
         images = bubble.get("images")
-        for _ in images if isinstance(images, list) else ():
+        images = images if isinstance(images, list) else []
+        if isinstance(bubble.get("image"), dict):
+            images = [*images, bubble["image"]]
+        for _ in images:
             blocks.append(Text("[image]"))
             self._ctx.ledger.note("attachment-skipped", place, kind="image")
         if not blocks:
             return "injection-skipped" if dropped else "empty-message"
+        if dropped:
+            self._ctx.ledger.note("injection-skipped", place, dropped)
         self._turns.prompt(blocks, time=time, extra=extra)
         return None
+
+    def _selections(self, value: Any, place: str) -> Iterator[Text]:
+        """Give the pieces of code that the human put beside a prompt, in chats before 0.40."""
+        for item in value if isinstance(value, list) else ():
+            text = item.get("text") if isinstance(item, dict) else None
+            if not isinstance(text, str):
+                self._ctx.ledger.note("malformed-block", place, kind="selection")
+            elif text:
+                uri = item.get("uri")
+                name = uri.get("path") if isinstance(uri, dict) else uri
+                yield file_block(self._ctx.ledger, place, kind="selection", name=name, text=text)
 
     def _assistant(
         self, text: str, bubble: dict[str, Any], time: int | None, extra: Extra | None, place: str
@@ -114,7 +127,7 @@ class _Walk:
             blocks.append(Reasoning(thought, {"signature": signature} if signed else None))
         if text:
             blocks.append(Text(text))
-        call, result = self._tool(bubble.get("toolFormerData"), time, place)
+        call, result = self._tool(bubble.get("toolFormerData"), time, extra, place)
         if call is not None:
             blocks.append(call)
         usage = self._usage(bubble.get("tokenCount"), place)
@@ -126,7 +139,7 @@ class _Walk:
         return None
 
     def _tool(
-        self, data: Any, time: int | None, place: str
+        self, data: Any, time: int | None, extra: Extra | None, place: str
     ) -> tuple[ToolCallBlock | None, ToolResult | None]:
         if not isinstance(data, dict):
             return None, None
@@ -134,7 +147,9 @@ class _Walk:
         name = name if isinstance(name, str) and name else str(data.get("tool", "tool"))
         identity = data.get("toolCallId")
         if not isinstance(identity, str) or not identity or self._turns.declared(identity):
-            identity = f"call-{place.rpartition(':')[2]}"
+            identity = f"call-{extra['id'][:40] if extra else self._taken}"
+            if self._turns.declared(identity):
+                identity = f"{identity}-{self._taken}"
             self._ctx.ledger.note("id-minted", place)
         arguments = data.get("rawArgs") or data.get("params")
         if not isinstance(arguments, str):
@@ -159,9 +174,18 @@ class _Walk:
         return usage
 
     def session(
-        self, data: dict[str, Any], identity: str, parent: str | None, place: str
+        self,
+        data: dict[str, Any],
+        identity: str,
+        place: str,
+        *,
+        parent: str | None = None,
+        cwd: str | None = None,
     ) -> Session | None:
-        """Give the session, or ``None`` without a turn."""
+        """Give the session of ``data``, or ``None`` without a turn.
+
+        ``cwd`` is the folder of the workspace, where no message names one.
+        """
         turns = self._turns.finish()
         if not turns:
             self._ctx.ledger.note("empty-session", place)
@@ -169,7 +193,6 @@ class _Walk:
         created = self._time(data, place)
         config = data.get("modelConfig")
         model = config.get("modelName") if isinstance(config, dict) else None
-        name = data.get("name")
         summary = data.get("latestConversationSummary")
         summary = summary.get("summary") if isinstance(summary, dict) else summary
         summary = summary.get("summary") if isinstance(summary, dict) else summary
@@ -185,8 +208,8 @@ class _Walk:
         if isinstance(mode, str) and mode:
             extra["native"] = {"unifiedMode": mode}
         return Session(
-            meta=Meta(identity, created, self._cwd, identity),
-            title=name if isinstance(name, str) and name else None,
+            meta=Meta(identity, created, self._cwd or cwd, identity),
+            title=first_text(data, TITLES),
             provider="cursor",
             model=model if isinstance(model, str) and model else None,
             turns=turns,
@@ -209,11 +232,24 @@ def _cwd(bubble: dict[str, Any]) -> str | None:
         return path
     uris = bubble.get("workspaceUris")
     for uri in uris if isinstance(uris, list) else ():
-        if isinstance(uri, str) and uri.startswith(("file://", "vscode-remote://")):
-            try:
-                found = urllib.parse.unquote(urllib.parse.urlsplit(uri).path)
-            except ValueError:
-                continue
-            drive = len(found) > 2 and found[0] == "/" and found[2] == ":"
-            return (found[1:] if drive else found) or None
+        found = folder_of(uri)
+        if found is not None:
+            return found
     return None
+
+
+def folder_of(uri: Any) -> str | None:
+    """Give the path of a folder's URI (``file:``, ``vscode-remote:``), else ``None``."""
+    if not isinstance(uri, str) or not uri.startswith(("file://", "vscode-remote://")):
+        return None
+    try:
+        found = urllib.parse.unquote(urllib.parse.urlsplit(uri).path)
+    except ValueError:
+        return None
+    drive = len(found) > 2 and found[0] == "/" and found[2] == ":"
+    return (found[1:] if drive else found) or None
+
+
+def first_text(members: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    """Give the first of these members that is a text and not empty."""
+    return next((v for n in names if isinstance(v := members.get(n), str) and v), None)

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
 from converters.formats.cursor.human import said
+from converters.formats.cursor.store import holds_messages
 from converters.ir import Block, Meta, Session, Text, ToolCallBlock, ToolResult
+from converters.ledger import Ledger
 from converters.shapes import anthropic
 from converters.turns import TurnBuilder
+from converters.types import Context, Listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from converters.ledger import Ledger
-    from converters.types import Context, Input
+    from converters.types import Input
 
-__all__ = ["is_text_transcript", "read_transcript"]
+__all__ = ["is_text_transcript", "listing", "read_transcript"]
 
 _REDACTED: Final = "[REDACTED]"
 _MARKS: Final = ("[Thinking]", "[Tool call] ", "[Tool result] ")
@@ -28,6 +30,21 @@ def is_text_transcript(text: str) -> bool:
     return start.startswith(("user:\n", "user:\r\n")) and (
         "<user_query>" in text or "\nassistant:" in text
     )
+
+
+def listing(source: Input) -> list[Listed]:
+    """List a transcript by reading it; none where the agent's own database holds the chat.
+
+    Two of the places below ``projects`` are one folder deeper than the others.
+    """
+    for up in ("../../..", "../../../.."):
+        stores = source.files(f"{up}/chats/*/{{stem}}/store.db")
+        if any(holds_messages(store) for store in stores):
+            return []
+    return [
+        Listed(s.meta.id, s.turns[0].prompt or None)
+        for s in read_transcript(source, Context(Ledger()))
+    ]
 
 
 def read_transcript(source: Input, ctx: Context) -> Iterator[Session]:
@@ -85,10 +102,10 @@ class _Walk:
                     kept.append(Text(text, block.extra))
             else:
                 kept.append(block)
-        if dropped:
-            self._ledger.note("injection-skipped", line, dropped)
         if not kept:
             return "injection-skipped" if dropped else "empty-message"
+        if dropped:
+            self._ledger.note("injection-skipped", line, dropped)
         self.turns.prompt(kept)
         return None
 

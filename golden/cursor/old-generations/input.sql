@@ -1,0 +1,6 @@
+CREATE TABLE ItemTable (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB);
+INSERT INTO cursorDiskKV VALUES ('composerData:c-tabs', '{"composerId": "c-tabs", "createdAt": 1730419200000, "tabs": [{"tabId": "t-1", "chatTitle": "First tab", "bubbles": [{"type": "user", "text": "One"}, {"type": "ai", "text": "1"}]}, {"tabId": "t-2", "chatTitle": "Second tab", "bubbles": [{"type": "user", "text": "Two"}, {"type": "ai", "text": "2"}]}]}');
+INSERT INTO cursorDiskKV VALUES ('composerData:c-map', '{"composerId": "c-map", "conversationMap": {"m-1": {"name": "Mapped", "bubbles": [{"type": "user", "text": "Three", "createdAt": 1722470400000}, {"type": "assistant", "text": "3"}]}, "m-2": {"bubbles": "none"}}}');
+INSERT INTO cursorDiskKV VALUES ('composerData:c-held', '{"composerId": "c-held", "name": "Held inside", "fullConversationHeadersOnly": [{"bubbleId": "h1", "type": 1}, {"bubbleId": "h2", "type": 2}, {"bubbleId": "h3", "type": 2}, 7], "conversationMap": {"h1": {"text": "Four"}, "h2": {"text": "4", "toolFormerData": {"name": "read_file", "params": {"p": 1}, "result": "x"}}}}');
+INSERT INTO cursorDiskKV VALUES ('composerData:c-flat', '{"composerId": "c-flat", "conversationMap": {"f1": {"type": 1, "text": "Five"}, "f2": {"type": 2, "text": "5"}}}');

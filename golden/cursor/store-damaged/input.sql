@@ -1,0 +1,14 @@
+CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB);
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+INSERT INTO meta VALUES ('0', '7b226167656e74496zz');
+INSERT INTO blobs VALUES ('0101010101010101010101010101010101010101010101010101010101010101', CAST('{"role": "user", "content": "Still here"}' AS BLOB));
+INSERT INTO blobs VALUES ('0202020202020202020202020202020202020202020202020202020202020202', CAST('{"role": "assistant", "content": [' AS BLOB));
+INSERT INTO blobs VALUES ('0303030303030303030303030303030303030303030303030303030303030303', CAST('{"role": "assistant", "content": [{"type": "text", "text": "and here"}, {"type": "hologram", "x": 1}, 5, {"type": "text", "text": null}, {"type": "tool-call", "toolCallId": 7}, {"type": "tool-call", "toolName": "Read", "args": null}, {"type": "reasoning", "text": ""}]}' AS BLOB));
+INSERT INTO blobs VALUES ('0404040404040404040404040404040404040404040404040404040404040404', CAST('{"role": "tool", "content": [{"type": "tool-result", "toolName": "Read", "result": null}, {"type": "tool-result", "toolCallId": "nowhere", "toolName": "Read", "result": "lost"}, {"type": "text", "text": "stray"}]}' AS BLOB));
+INSERT INTO blobs VALUES ('0505050505050505050505050505050505050505050505050505050505050505', CAST('{"role": "robot", "content": "beep"}' AS BLOB));
+INSERT INTO blobs VALUES ('0606060606060606060606060606060606060606060606060606060606060606', CAST('{"role": "assistant", "content": {"text": "no list"}}' AS BLOB));
+INSERT INTO blobs VALUES ('0707070707070707070707070707070707070707070707070707070707070707', CAST('{"tool": "no message"}' AS BLOB));
+INSERT INTO blobs VALUES ('f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1', X'0A2001010101010101010101010101010101010101010101010101010101010101010A200303030303030303030303030303030303030303030303030303030303030303');
+INSERT INTO blobs VALUES ('f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2f2', X'FFFFFFFF00112233');
+INSERT INTO blobs VALUES ('f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3f3', NULL);
+INSERT INTO blobs VALUES ('f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4', 7);
