@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from converters.ir import Image, Reasoning, Text, ToolCallBlock
+from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.ledger import count_items
 
 if TYPE_CHECKING:
@@ -115,6 +115,21 @@ class Account:
         """Account for the marks of a turn, which messages have no place for."""
         self.lost("state-dropped", "state", turn.aborted + turn.shadowed)
 
+    def prompt(self, turn: Turn) -> list[Block]:
+        """Give the blocks of a turn's prompt, and account for the turn.
+
+        Without any there is no message for the turn: its ``x-dcb`` is lost.
+        """
+        blocks = prompt_of(turn)
+        self.time(turn.time)
+        self.turn_state(turn)
+        if blocks:
+            self.kept("prompt")
+        else:
+            self.no_prompt(turn, first=self.turn == 0)
+            self.all_lost(turn.extra)
+        return blocks
+
     def no_prompt(self, turn: Turn, *, first: bool) -> None:
         """Say what becomes of a turn without a prompt: it joins the one before, or goes."""
         if not turn.steps:
@@ -138,6 +153,19 @@ class Account:
         if usage is not None:
             self.lost("usage-dropped", "usage")
             self.members(usage.extra)
+
+    def image(self, block: Image) -> None:
+        """Account for an image whose bytes are in the output, its name is not."""
+        self.kept("block.image")
+        self.members(block.extra)
+        if block.name is not None:
+            self.note("text-changed", "image name")
+
+    def image_text(self, block: Image) -> str:
+        """Give the text that stands for an image without bytes, and account for it."""
+        self.lost("image-text", "block.image")
+        self.members(block.extra)
+        return f"[image] {block.name}" if block.name else "[image]"
 
     def foreign(self, block: Block) -> None:
         """Count a block where it has no place: a call in a prompt, reasoning in a result."""

@@ -294,13 +294,8 @@ def part_of(block: Block, account: Account) -> dict[str, Any] | None:
         return _text_part(block, account)
     if isinstance(block, Image):
         if block.data is None:
-            account.lost("image-text", "block.image")
-            account.members(block.extra)
-            return {"type": "text", "text": f"[image] {block.name}" if block.name else "[image]"}
-        account.kept("block.image")
-        account.members(block.extra)
-        if block.name is not None:
-            account.note("text-changed", "image name")
+            return {"type": "text", "text": account.image_text(block)}
+        account.image(block)
         source = {"type": "base64", "media_type": block.media_type, "data": block.data}
         return {"type": "image", "source": source, **account.native(block.extra)}
     account.foreign(block)

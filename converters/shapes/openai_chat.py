@@ -287,19 +287,11 @@ def part_of(block: Block, account: Account, kind: str = "text") -> dict[str, Any
         account.kept("block.text")
         return _text_part(block, account, kind)
     if isinstance(block, Image):
-        native = account.native(block.extra)
         if block.data is None:
-            account.lost("image-text", "block.image")
-            account.members(block.extra)
-            return {"type": kind, "text": f"[image] {block.name}" if block.name else "[image]"}
-        account.kept("block.image")
-        account.members(block.extra)
-        if block.name is not None:
-            account.note("text-changed", "image name")
-        return {
-            "type": "image_url",
-            "image_url": {"url": as_data_url(block.media_type, block.data), **native},
-        }
+            return {"type": kind, "text": account.image_text(block)}
+        account.image(block)
+        image = {"url": as_data_url(block.media_type, block.data), **account.native(block.extra)}
+        return {"type": "image_url", "image_url": image}
     if isinstance(block, Reasoning):
         account.lost("block-dropped", "block.reasoning")
     account.members(block.extra)

@@ -278,16 +278,11 @@ def output(found: list[Block], account: Account) -> Any:
 
 def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None:
     if isinstance(block, Image):
-        native = account.native(block.extra)
-        account.members(block.extra)
         if block.data is None:
-            account.lost("image-text", "block.image")
-            return {"type": kind, "text": f"[image] {block.name}" if block.name else "[image]"}
-        account.kept("block.image")
-        if block.name is not None:
-            account.note("text-changed", "image name")
+            return {"type": kind, "text": account.image_text(block)}
+        account.image(block)
         url = as_data_url(block.media_type, block.data)
-        return {"type": "input_image", "image_url": url, **native}
+        return {"type": "input_image", "image_url": url, **account.native(block.extra)}
     if not isinstance(block, Text):
         account.foreign(block)
         return None

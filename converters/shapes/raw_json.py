@@ -29,7 +29,7 @@ def raw_text(raw: msgspec.Raw, ledger: Ledger, place: Place | None) -> str:
         scratch = type(ledger)(itemize=False)
         text = jsonio.dumps(jsonio.load(text.encode(), scratch)[0]).decode()
         ledger.note("lone-surrogate", place, max(1, scratch.count("lone-surrogate")))
-    if text[text.find('":') + 2 : text.find('":') + 3] == " ":
+    if text.startswith(" ", text.find('":') + 2):
         # Only foreign writers put blanks there.
         return msgspec.json.format(text, indent=-1)
     return text

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.anthropic_messages.read import ID
-from converters.ir import Reasoning, ToolCallBlock, prompt_of
+from converters.ir import Reasoning, ToolCall
 from converters.shapes import anthropic, envelope, rows
 from converters.shapes.account import Account
-from converters.shapes.talk import system_places
+from converters.shapes.walk import Walk, in_order, system_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,37 +29,20 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     native = account.native(session.extra)
     messages: list[dict[str, Any]] = []
     summaries: list[str] = []
-    places = system_places(session, native)
-    leading = [text for text, note in places if not isinstance(note.get("message"), dict)]
-    inner = [
-        (_number(note.get("turn")), _number(note.get("step")), note["message"])
-        for _, note in places
-        if isinstance(note.get("message"), dict)
-    ]
-    for number, turn in enumerate(session.turns):
-        account.turn, account.step = number, None
-        before = len(session.turns[number - 1].steps) if number else 0
-        while inner and inner[0][:2] <= (number, before):
-            messages.append(inner.pop(0)[2])
+    leading, standing = system_parts(session, native)
+    walk = Walk(session, account, standing, messages)
+    for turn in walk.turns():
         summary = account.compaction(turn)
         if summary is not None:
             summaries.append(summary)
-        _prompt(turn, account, messages, first=number == 0)
-        for index, step in enumerate(turn.steps):
-            account.step = index
-            while inner and inner[0][:2] <= (number + 1, index):
-                messages.append(inner.pop(0)[2])
+        _prompt(turn, account, messages)
+        for step in walk.steps(turn):
             _step(step, account, messages)
-    messages += [message for _, _, message in inner]
     document = _document(session, native, messages, _system(native, leading, summaries))
     account.fields(session, title=document.get("title") == session.title, model=True)
     account.members(session.extra, "system")
     account.close()
     return document
-
-
-def _number(value: Any) -> int:
-    return value if type(value) is int else 0
 
 
 def _system(native: dict[str, Any], leading: list[str], summaries: list[str]) -> Any:
@@ -89,15 +72,10 @@ def _document(
     return envelope.fill(around, paths.request or (), members)
 
 
-def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: bool) -> None:
-    blocks = prompt_of(turn)
-    account.time(turn.time)
-    account.turn_state(turn)
+def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]]) -> None:
+    blocks = account.prompt(turn)
     if not blocks:
-        account.no_prompt(turn, first=first)
-        account.all_lost(turn.extra)
         return
-    account.kept("prompt")
     parts = [part for block in blocks if (part := anthropic.part_of(block, account)) is not None]
     message: dict[str, Any] = {"role": "user", "content": parts}
     if account.own and turn.extra and "id" in turn.extra:
@@ -113,19 +91,15 @@ def _step(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
     redacted = step.extra.get("redacted") if step.extra else None
     if isinstance(redacted, list):
         parts += [part for part in redacted if isinstance(part, dict)]
-    calls = {call.id: call for call in step.tool_calls}
-    for block in step.content:
-        if isinstance(block, ToolCallBlock):
-            account.members(block.extra)
-            if block.id in calls:
-                parts.append(anthropic.tool_use(calls.pop(block.id), account))
-        elif isinstance(block, Reasoning):
-            parts.append(anthropic.thinking(block, account))
+    for item in in_order(step, account):
+        if isinstance(item, ToolCall):
+            parts.append(anthropic.tool_use(item, account))
+        elif isinstance(item, Reasoning):
+            parts.append(anthropic.thinking(item, account))
         else:
-            part = anthropic.part_of(block, account)
+            part = anthropic.part_of(item, account)
             if part is not None:
                 parts.append(part)
-    parts += [anthropic.tool_use(call, account) for call in calls.values()]
     account.time(step.time)
     if step.model is not None and native.get("model") == step.model:
         account.kept("model")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.gemini_contents.read import ID
-from converters.ir import ToolCallBlock, prompt_of
+from converters.ir import ToolCall
 from converters.shapes import envelope, gemini, rows
 from converters.shapes.account import Account
-from converters.shapes.talk import system_places
+from converters.shapes.walk import Walk, in_order, system_parts
 from converters.text import iso_ms
 
 if TYPE_CHECKING:
@@ -34,31 +34,15 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     last = envelope.answer_of(session)
     answer = last if paths.response is not None and last and not last.tool_results else None
     contents: list[dict[str, Any]] = []
-    system: list[str] = []
-    inner: list[tuple[tuple[int, int], dict[str, Any]]] = []
-    for text, note in system_places(session, native):
-        turn, step, message = note.get("turn"), note.get("step"), note.get("message")
-        if isinstance(message, dict):
-            inner.append(
-                ((turn if type(turn) is int else 0, step if type(step) is int else 0), message)
-            )
-        else:
-            system.append(text)
-    for number, turn in enumerate(session.turns):
-        account.turn, account.step = number, None
-        before = len(session.turns[number - 1].steps) if number else 0
-        while inner and inner[0][0] <= (number, before):
-            contents.append(inner.pop(0)[1])
+    system, standing = system_parts(session, native)
+    walk = Walk(session, account, standing, contents)
+    for turn in walk.turns():
         summary = account.compaction(turn)
         if summary is not None:
             system.append(summary)
-        _prompt(turn, account, contents, first=number == 0)
-        for index, step in enumerate(turn.steps):
-            account.step = index
-            while inner and inner[0][0] <= (number + 1, index):
-                contents.append(inner.pop(0)[1])
+        _prompt(turn, account, contents)
+        for step in walk.steps(turn):
             _step(step, account, contents, answered=step is answer)
-    contents += [message for _, message in inner]
     document = _document(session, native, contents, system, answer)
     created = session.meta.created_at
     account.fields(
@@ -108,15 +92,10 @@ def _is_date(time: int | None) -> bool:
     return time is not None and 0 <= time <= _MAX_DATE
 
 
-def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]], *, first: bool) -> None:
-    blocks = prompt_of(turn)
-    account.time(turn.time)
-    account.turn_state(turn)
+def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]]) -> None:
+    blocks = account.prompt(turn)
     if not blocks:
-        account.no_prompt(turn, first=first)
-        account.all_lost(turn.extra)
         return
-    account.kept("prompt")
     parts = [part for block in blocks if (part := gemini.part_of(block, account)) is not None]
     out.append({"role": "user", "parts": parts, **account.native(turn.extra)})
     account.members(turn.extra)
@@ -126,17 +105,13 @@ def _step(step: Step, account: Account, out: list[dict[str, Any]], *, answered: 
     native = account.native(step.extra)
     parts: list[dict[str, Any]] = []
     opaque = step.extra.get("opaque") if step.extra else None
-    calls = {call.id: call for call in step.tool_calls}
-    for block in step.content:
-        if isinstance(block, ToolCallBlock):
-            account.members(block.extra)
-            if block.id in calls:
-                parts.append(gemini.function_call(calls.pop(block.id), account))
+    for item in in_order(step, account):
+        if isinstance(item, ToolCall):
+            parts.append(gemini.function_call(item, account))
         else:
-            part = gemini.part_of(block, account)
+            part = gemini.part_of(item, account)
             if part is not None:
                 parts.append(part)
-    parts += [gemini.function_call(call, account) for call in calls.values()]
     if isinstance(opaque, list):
         parts += [part for part in opaque if isinstance(part, dict)]
     if answered and _is_date(step.time):

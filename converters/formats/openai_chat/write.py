@@ -10,6 +10,8 @@ from converters.shapes import envelope, rows
 from converters.shapes import openai_chat as chat
 from converters.shapes.account import Account
 from converters.shapes.openai_messages import TIMES
+from converters.shapes.talk import system_places
+from converters.shapes.walk import Walk, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,34 +58,12 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
         if model is not None:
             members = {"model": model, **members}
         document = envelope.fill(document, request, members)
-    _account_session(session, account, document, as_response=as_response, request=request)
-    return document
-
-
-def _account_session(
-    session: Session,
-    account: Account,
-    document: dict[str, Any],
-    *,
-    as_response: bool,
-    request: tuple[str, ...] | None,
-) -> None:
-    account.turn = account.step = None
-    if session.title is not None and document.get("title") == session.title:
-        account.kept("title")
-    elif session.title is not None:
-        account.lost("title-dropped", "title")
-    if session.meta.cwd is not None:
-        account.lost("cwd-dropped", "cwd")
-    if as_response and session.meta.created_at is not None:
-        account.kept("time")
-    else:
-        account.time(session.meta.created_at)
-    if session.model is not None and (request is not None or as_response):
-        account.kept("model")
+    account.fields(
+        session, title=document.get("title") == session.title, model=True, time=as_response
+    )
     account.members(session.extra, "system")
-    account.members(session.meta.extra)
     account.close()
+    return document
 
 
 class _Writer:
@@ -92,33 +72,24 @@ class _Writer:
     def __init__(self, session: Session, account: Account, response: Step | None) -> None:
         self.session, self.account, self.response = session, account, response
         self.out: list[dict[str, Any]] = []
-        self.system = _system(session, account)
         # What the short ways wrote: plain texts, calls and results.
         self.texts = self.calls = self.results = 0
 
     def messages(self) -> list[dict[str, Any]]:
         """Give all messages; system prompts go back to where they stood."""
-        self.put_system(0, 0)
-        for number, turn in enumerate(self.session.turns):
-            self.account.turn, self.account.step = number, None
-            self.put_turn(number, turn)
+        walk = Walk(self.session, self.account, _system(self.session, self.account), self.out)
+        for turn in walk.turns():
+            self.put_turn(turn, walk)
         for kind, n in (("block.text", self.texts), ("call", self.calls), ("result", self.results)):
             self.account.kept(kind, n)
-        for _, message in self.system:
-            self.out.append(message)
         return self.out
 
-    def put_system(self, turn: int, step: int) -> None:
-        """Write the system prompts that stood before this place."""
-        while self.system and self.system[0][0] <= (turn, step):
-            self.out.append(self.system.pop(0)[1])
-
-    def put_turn(self, number: int, turn: Turn) -> None:
+    def put_turn(self, turn: Turn, walk: Walk) -> None:
+        """Write a prompt, in front of it the summary of a compaction, and the steps."""
         account, out = self.account, self.out
-        if self.system and number:
-            self.put_system(number, len(self.session.turns[number - 1].steps))
-        if turn.compaction is not None:
-            _compaction(turn, account, out)
+        summary = account.compaction(turn)
+        if summary is not None:
+            out.append({"role": "system", "content": summary})
         blocks = prompt_of(turn)
         if turn.prompt_blocks is None and turn.prompt and turn.extra is None:
             out.append({"role": "user", "content": turn.prompt})
@@ -134,17 +105,14 @@ class _Writer:
             out.append(message)
             self.time(turn.time, native)
         else:
-            account.no_prompt(turn, first=number == 0)
+            account.no_prompt(turn, first=account.turn == 0)
             account.time(turn.time)
-        account.lost("state-dropped", "state", turn.aborted + turn.shadowed)
+        account.turn_state(turn)
         if turn.extra and blocks:
             account.members(turn.extra, "id" if account.own else "")
-        elif turn.extra:
-            account.lost("extra-dropped", "extra", len(turn.extra))
-        for index, step in enumerate(turn.steps):
-            account.step = index
-            if self.system:
-                self.put_system(number + 1, index)
+        else:
+            account.all_lost(turn.extra)
+        for step in walk.steps(turn):
             if step.extra is None and step.content and step is not self.response:
                 short = self.plain(step)
                 if short is not None:
@@ -184,9 +152,7 @@ class _Writer:
         if step.time is not None or step.model is not None:
             self.account.time(step.time)
             self.account.model(step.model)
-        if step.usage is not None:
-            self.account.lost("usage-dropped", "usage")
-            self.account.members(step.usage.extra)
+        self.account.usage(step.usage)
 
     def put_results(self, step: Step) -> None:
         """Write the results of a step."""
@@ -249,40 +215,21 @@ class _Writer:
         if step.extra and (message is not None or answered):
             written = ("id" if account.own else "", "usage" if answered else "")
             account.members(step.extra, *written)
-        elif step.extra:
-            account.lost("extra-dropped", "extra", len(step.extra))
+        else:
+            account.all_lost(step.extra)
         self.put_results(step)
 
 
 def _system(session: Session, account: Account) -> list[tuple[tuple[int, int], dict[str, Any]]]:
     """Give the system messages with the place (turns, steps) before which they stood."""
-    texts = session.extra.get("system") if session.extra else None
-    if not isinstance(texts, list):
-        return []
-    notes = account.native(session.extra).get("system")
-    notes = notes if isinstance(notes, list) and len(notes) == len(texts) else [{}] * len(texts)
     found = []
-    for text, note in zip(texts, notes, strict=True):
-        note = note if isinstance(note, dict) else {}
-        turn, step = note.get("turn", 0), note.get("step", 0)
-        place = (turn, step) if type(turn) is int and type(step) is int else (0, 0)
+    for text, note in system_places(session, account.native(session.extra)):
         native = note.get("message")
-        message: dict[str, Any] = {"role": "system", "content": str(text)}
+        message: dict[str, Any] = {"role": "system", "content": text}
         if isinstance(native, dict):
             message |= native
-        found.append((place, message))
+        found.append((place_of(note), message))
     return sorted(found, key=lambda item: item[0])
-
-
-def _compaction(turn: Turn, account: Account, out: list[dict[str, Any]]) -> None:
-    compaction = turn.compaction
-    if compaction is None:
-        return
-    out.append({"role": "system", "content": compaction.summary})
-    account.lost("compaction-text", "compaction")
-    account.time(compaction.time)
-    account.model(compaction.model)
-    account.members(compaction.extra)
 
 
 def _member_id(message: dict[str, Any], extra: Extra | None, account: Account) -> None:

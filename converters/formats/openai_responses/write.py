@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.openai_responses.read import ID
-from converters.ir import Reasoning, ToolCallBlock, prompt_of
+from converters.ir import Reasoning, ToolCallBlock
 from converters.shapes import envelope, rows
 from converters.shapes import openai_responses as items
 from converters.shapes.account import Account
-from converters.shapes.talk import system_places
+from converters.shapes.walk import Walk, system_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,28 +95,14 @@ class _Writer:
 
     def run(self, native: dict[str, Any]) -> None:
         """Write everything; developer messages go back to where they stood."""
-        inner: list[tuple[tuple[int, int], dict[str, Any]]] = []
-        for text, note in system_places(self.session, native):
-            turn, step, message = note.get("turn"), note.get("step"), note.get("message")
-            place = (turn if type(turn) is int else 0, step if type(step) is int else 0)
-            if isinstance(message, dict):
-                inner.append((place, message))
-            else:
-                self.system.append(text)
-        for number, turn in enumerate(self.session.turns):
-            self.account.turn, self.account.step = number, None
-            before = len(self.session.turns[number - 1].steps) if number else 0
-            while inner and inner[0][0] <= (number, before):
-                self.out.append(inner.pop(0)[1])
-            self.prompt(turn, first=number == 0)
-            for index, step in enumerate(turn.steps):
-                self.account.step = index
-                while inner and inner[0][0] <= (number + 1, index):
-                    self.out.append(inner.pop(0)[1])
-                if self.at == (number + 1, index):
+        self.system, standing = system_parts(self.session, native)
+        walk = Walk(self.session, self.account, standing, self.out)
+        for turn in walk.turns():
+            self.prompt(turn)
+            for step in walk.steps(turn):
+                if self.at == ((self.account.turn or 0) + 1, self.account.step):
                     self.split, self.stage = len(self.out), 0
                 self.step(step)
-        self.out += [message for _, message in inner]
 
     def instructions(self, native: dict[str, Any]) -> Any:
         """Give the value of ``instructions``, if any."""
@@ -124,21 +110,16 @@ class _Writer:
             return native["instructions"]
         return "\n\n".join(self.system) if self.system else None
 
-    def prompt(self, turn: Turn, *, first: bool) -> None:
+    def prompt(self, turn: Turn) -> None:
         """Write the prompt of a turn, and before it the summary of a compaction."""
         account = self.account
         summary = account.compaction(turn)
         if summary is not None:
             content = [{"type": "input_text", "text": summary}]
             self.out.append({"type": "message", "role": "developer", "content": content})
-        blocks = prompt_of(turn)
-        account.time(turn.time)
-        account.turn_state(turn)
+        blocks = account.prompt(turn)
         if not blocks:
-            account.no_prompt(turn, first=first)
-            account.all_lost(turn.extra)
             return
-        account.kept("prompt")
         self.message("user", items.parts(blocks, account, "input_text"), turn.extra)
         account.members(turn.extra, "id" if account.own else "")
         self.stage = 0

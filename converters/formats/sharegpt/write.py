@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from converters import jsonio
 from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, ROLES, THINK
-from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
+from converters.ir import Image, Reasoning, Text, ToolCall, prompt_of
 from converters.shapes import envelope, rows
 from converters.shapes.account import Account
 from converters.shapes.attachments import as_data_url
 from converters.shapes.talk import system_places
+from converters.shapes.walk import Walk, in_order, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from converters.ir import Block, Session, Step, ToolCall, ToolResult, Turn
+    from converters.ir import Block, Session, Step, ToolResult, Turn
     from converters.types import Context, Sink
 
 __all__ = ["write"]
@@ -42,28 +43,19 @@ class _Writer:
         account, session = self.account, self.session
         native = account.native(session.extra)
         around = dict(envelope.around_of(native))
-        inner = []
+        standing = []
         for index, (text, note) in enumerate(system_places(session, native)):
             if index == 0 and native.get("systemColumn"):
                 around["system"] = text
                 continue
             more = note.get("message")
             message = {"from": "system", "value": text, **(more if isinstance(more, dict) else {})}
-            turn, step = note.get("turn"), note.get("step")
-            place = (turn if type(turn) is int else 0, step if type(step) is int else 0)
-            inner.append((place, message))
-        for number, turn in enumerate(session.turns):
-            account.turn, account.step = number, None
-            before = len(session.turns[number - 1].steps) if number else 0
-            while inner and inner[0][0] <= (number, before):
-                self.out.append(inner.pop(0)[1])
-            self.prompt(turn, first=number == 0)
-            for index, step in enumerate(turn.steps):
-                account.step = index
-                while inner and inner[0][0] <= (number + 1, index):
-                    self.out.append(inner.pop(0)[1])
+            standing.append((place_of(note), message))
+        walk = Walk(session, account, standing, self.out)
+        for turn in walk.turns():
+            self.prompt(turn)
+            for step in walk.steps(turn):
                 self.step(step)
-        self.out += [message for _, message in inner]
         column = native.get("column")
         row = {**around, column if isinstance(column, str) else COLUMNS[0]: self.out}
         if self.images:
@@ -77,7 +69,7 @@ class _Writer:
         account.close()
         return row
 
-    def prompt(self, turn: Turn, *, first: bool) -> None:
+    def prompt(self, turn: Turn) -> None:
         account = self.account
         summary = account.compaction(turn)
         if summary is not None:
@@ -89,7 +81,7 @@ class _Writer:
         if blocks:
             account.kept("prompt")
         if not text:
-            account.no_prompt(turn, first=first)
+            account.no_prompt(turn, first=account.turn == 0)
             account.all_lost(turn.extra)
             return
         self.out.append({"from": "human", "value": text, **account.native(turn.extra)})
@@ -133,24 +125,15 @@ class _Writer:
         account.model(step.model)
         account.usage(step.usage)
         native = account.native(step.extra)
-        calls = {call.id: call for call in step.tool_calls}
         thoughts = [block for block in step.content if isinstance(block, Reasoning)]
         value, run = self.thoughts(thoughts, step), list[Any]()
         closed = True
-        for block in step.content:
-            if isinstance(block, Reasoning):
-                continue
-            if not isinstance(block, ToolCallBlock):
-                run.append(block)
-                continue
-            account.members(block.extra)
-            call = calls.pop(block.id, None)
-            if call is not None:
-                value, closed = self.call(call, value, self.text(run), closed=closed)
+        for item in in_order(step, account):
+            if isinstance(item, ToolCall):
+                value, closed = self.call(item, value, self.text(run), closed=closed)
                 run = []
-        for call in calls.values():
-            value, closed = self.call(call, value, self.text(run), closed=closed)
-            run = []
+            elif not isinstance(item, Reasoning):
+                run.append(item)
         tail = self.text(run)
         if tail:
             value += tail if closed else f"\n{tail}"

@@ -525,6 +525,13 @@ def test_the_result_of_a_function_may_have_an_id_and_no_name() -> None:
     assert result.extra == {"id": "m", "native": {"role": "function"}}
 
 
+def test_one_text_as_the_system_prompt_is_written_like_a_list_of_one() -> None:
+    for prompts in ("Be brief.", ["Be brief."]):
+        session = Session(meta=Meta("s"), turns=[Turn("q", None, [])], extra={"system": prompts})
+        written_messages = json.loads(save(CHAT, [session])[0])["messages"]
+        assert written_messages[0] == {"role": "system", "content": "Be brief."}
+
+
 def test_human_text_beside_results_opens_a_turn() -> None:
     raw = (CASES_BY_ID["anthropic-messages-tools"]).source.read_bytes()
     found, report = load(lookup("anthropic-messages")[0], raw)
