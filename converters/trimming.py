@@ -251,6 +251,7 @@ def _lasting(work: dict[int, Turn], tally: _Tally) -> Iterator[Change]:
             steps = work[int(names[2])].steps if int(names[2]) in work else []
             content = steps[0].content if steps else []
             if content and id(content[0]) in notices:
+                notices.discard(id(content[0]))
                 yield change
         elif change.part is not None or dropped.isdisjoint(
             "/".join(names[:end]) for end in (3, 5, 7)

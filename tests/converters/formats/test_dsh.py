@@ -36,6 +36,7 @@ from converters.ir import (
 )
 from converters.ledger import Ledger, count_items
 from converters.opening import Memory
+from converters.trimming import trim
 from converters.turns import sanitize_usage
 from converters.types import Context, Head, Options
 from tests.paths import CORPUS, VECTORS, needs_shared
@@ -143,13 +144,12 @@ def test_events_of_the_vectors(path: Path, generation: Any) -> None:
 
 
 def generic_cases() -> list[dict[str, Any]]:
-    """Give the cases but the one with a budget: that trims turns before any event is built."""
     path = VECTORS / "interchange" / "generic" / "documents.jsonl"
     if not path.is_file():
         return []
     found = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert len(found) == 88
-    return [case for case in found if "budget" not in (case.get("args") or {})]
+    return found
 
 
 @needs_shared
@@ -162,7 +162,8 @@ def test_event_types_of_generic_documents(case: dict[str, Any]) -> None:
     ctx = Context(Ledger())
     assert interchange.FORMAT.read is not None
     (session,) = interchange.FORMAT.read(Memory(text.encode("utf-8", "surrogatepass")), ctx)
-    built = build(session, generation=3)
+    budget = (case.get("args") or {}).get("budget", 0)
+    built = build(trim(session, budget).session, generation=3)
     assert [event["type"] for event in built.events] == case["eventTypes"]
     for name in ("messages", "toolCalls", "compactions", "duplicateToolResults"):
         assert built.counts[name] == case["result"].get(name, 0), name
