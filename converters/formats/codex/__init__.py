@@ -1,8 +1,9 @@
 """Codex CLI and Desktop: one rollout file per session.
 
 Where: ``$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl`` (default ``~/.codex``), and
-``archived_sessions/``; newer builds compress old ones (``.jsonl.zst``). The tool's own index is
-a table of ``state*.sqlite``, which dcb does not write.
+``archived_sessions/``; newer builds compress old ones (``.jsonl.zst``; where the plain file
+stands beside it, that one counts, as for the tool). The tool's own index is a table of
+``state*.sqlite``, which dcb does not write.
 
 Generations: a single JSON document ``{session, items}``; JSONL of bare items under a head line;
 since then every line is ``{timestamp, type, payload}``. Source: fact sheet ``codex`` and the
@@ -16,7 +17,13 @@ events; input excludes cached tokens here. A step is an assistant message with t
 Turns that were rolled back are branches. Encrypted reasoning is kept in ``x-dcb.sealed`` for the
 same tool, its summary is readable. Kept in ``x-dcb``: system prompts and instructions, git state,
 the forms of calls, unknown records. Lost, and counted: events about the run (commands, limits).
-Pages linked by ``history_base`` are known from reports only; they are read as they are.
+
+Pages (experimental, evidence C): a file whose ``history_base`` names another one, as forks and
+reverted threads have since 0.146, is read with that file's records, up to the place stated, before
+its own (``history-joined``, ``x-dcb.pages``). Pages are looked for by the id in their name in the
+same folder, in those of other days and in ``archived_sessions``. One that is missing is named
+(``history-truncated``) and the session begins with what there is. A page is also a session of its
+own, with what came after that place.
 
 Writing gives a rollout that ``codex resume`` reads; the list of the tool may need its index row.
 """
@@ -110,5 +117,7 @@ FORMAT: Final = Format(
     evidence="A",
     suffix=".jsonl",
     places=dict.fromkeys(("linux", "darwin", "win32"), _PLACES),
+    # While the tool compresses a rollout, both stand there.
+    companions=("{name}.zst",),
     resume="codex resume {id}",
 )

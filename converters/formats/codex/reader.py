@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from converters import jsonio
-from converters.errors import BadInput
+from converters.errors import BadInput, DcbError
 from converters.formats.codex.external import restore
 from converters.formats.codex.mirrors import Again, Mirrors
+from converters.formats.codex.pages import Base, Seen, base_of, chain, page_records
 from converters.formats.codex.records import DECODE, KNOWN, Line, Payload, payload_of, time_ms
 from converters.formats.codex.walk import PROVIDER, Walk
 from converters.ir import Meta, Session
@@ -68,6 +69,8 @@ class _Rollout:
         self.created: int | None = None
         self.cwd: str | None = None
         self.title: tuple[int, str] | None = None
+        self.base: Base | None = None
+        self.pages: list[dict[str, Any]] = []
 
     def time(self, value: Any, place: int | str) -> int | None:
         """Give the time of an untyped record."""
@@ -156,7 +159,11 @@ class _Rollout:
                 self.walk.system.append(text)
                 self.ledger.note("system-prompt-aside", place)
         if raw.get("history_base"):
-            self.ledger.note("history-truncated", place)
+            self.base = base_of(raw["history_base"])
+            if self.base is None:
+                name = raw["history_base"]
+                name = name if isinstance(name, str) else "of unknown shape"
+                self.ledger.note("history-truncated", place, kind=f"history_base {name}"[:80])
         self.walk.mapped()
 
     def context(self, payload: Payload) -> None:
@@ -243,12 +250,48 @@ def _take(
         _document(source, rollout, ledger)
         return rollout
     with source.open() as stream:
-        for place, value in jsonio.records(stream, ledger, decode=DECODE):
-            if type(value) is Line:
-                rollout.line(value, place)
-            else:
-                rollout.odd(value, place)
+        _lines(jsonio.records(stream, ledger, decode=DECODE), rollout)
     return rollout
+
+
+def _lines(records: Iterator[tuple[Any, Any]], rollout: _Rollout) -> None:
+    for place, value in records:
+        if type(value) is Line:
+            rollout.line(value, place)
+        else:
+            rollout.odd(value, place)
+            if rollout.base is not None:
+                _lines(_inherit(rollout, place).fresh(records, rollout.ledger), rollout)
+                return
+
+
+def _inherit(rollout: _Rollout, head: Any) -> Seen:
+    """Take the records of the pages that the head names; give what they hold."""
+    pages, problem = chain(rollout.source, rollout.base)
+    rollout.base = None
+    seen = Seen()
+    if problem is not None:
+        rollout.ledger.note("history-truncated", head, kind=problem)
+    for page in pages:
+        ledger, count = Ledger(_below(rollout.ledger.source, page.name), itemize=False), 0
+        try:
+            for place, value in seen.fresh(page_records(page, ledger), rollout.ledger):
+                count += 1
+                if type(value) is Line:
+                    rollout.line(value, place)
+                else:
+                    rollout.odd(value, place)
+        except DcbError as error:
+            problem = f"page {page.base.id}: {error.message}"
+            rollout.ledger.note("history-truncated", head, kind=problem)
+        rollout.ledger.absorb(ledger)
+        rollout.ledger.note("history-joined", page.name, kind=f"page {page.base.id}")
+        rollout.pages.append({"id": page.base.id, "records": count})
+    return seen
+
+
+def _below(source: str, name: str) -> str:
+    return f"{source}:{name}" if source else name
 
 
 def _document(source: Input, rollout: _Rollout, ledger: Ledger) -> None:
@@ -258,6 +301,8 @@ def _document(source: Input, rollout: _Rollout, ledger: Ledger) -> None:
             raise BadInput("not a rollout: no session and items in it", path=source.name)
         ledger.seen()
         rollout.session_meta(root["session"], root["session"], "/session")
+        if rollout.base is not None:
+            _inherit(rollout, "/session")
         for pointer, item in jsonio.objects(root["items"], ledger, "/items"):
             rollout.odd(item, pointer)
 
@@ -342,6 +387,8 @@ def _session(rollout: _Rollout, turns: list[Turn], parent: dict[str, str] | None
         extra["system"] = list(walk.system)
     if walk.aside:
         extra["records"] = list(walk.aside)
+    if rollout.pages:
+        extra["pages"] = rollout.pages
     times = (turn.time for turn in turns if turn.time is not None)
     created = rollout.created if rollout.created is not None else next(times, None)
     title = rollout.title[1] if rollout.title is not None else None
