@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,9 @@ __all__ = ["EDGE", "Cache", "Found", "Machine", "Unreadable", "resolve", "scan"]
 
 EDGE: Final = 64 * 1024
 """Bytes read from each end of a file without ``deep``."""
+
+_THROUGH: Final = 256 << 20
+"""Bytes read at most to come to the end of a compressed file."""
 
 _VERSION: Final = 1
 
@@ -148,7 +151,9 @@ def _files(record: Format, machine: Machine) -> list[Path]:
             found.update({str(path): path for path in base.glob(rest)})
         except OSError:
             continue
-    return [found[name] for name in sorted(found)]
+    # A tool that compresses its files leaves both for a moment; they are one.
+    twins = {f"{name}.zst" for name in found}
+    return [found[name] for name in sorted(found) if name not in twins]
 
 
 def _fill(pattern: str, machine: Machine) -> Path | None:
@@ -263,6 +268,8 @@ def _by_ends(record: Format, found: Input) -> list[Listed]:
         if found.size is not None and found.size > EDGE and stream.seekable():
             stream.seek(max(EDGE, found.size - EDGE))
             tail = stream.read(EDGE)
+        elif found.size is None and len(head) == EDGE:
+            tail = _end_of(stream)
     if tail and not record.kinds & {"json", "dir"}:
         head = head[: head.rfind(b"\n") + 1] or head
     listed = []
@@ -280,6 +287,18 @@ def _by_ends(record: Format, found: Input) -> list[Listed]:
             raise
         listed.append(Listed(found.stem, time=_latest(tail)))
     return listed
+
+
+def _end_of(stream: BinaryIO) -> bytes:
+    """Give the last 64 KiB of compressed bytes, to which no way leads but through them."""
+    tail, left = b"", _THROUGH
+    try:
+        while left > 0 and (piece := stream.read(EDGE)):
+            tail = (tail + piece)[-EDGE:]
+            left -= len(piece)
+    except DcbError:
+        pass  # damaged: what came before that counts
+    return tail
 
 
 def _latest(tail: bytes) -> int | None:
