@@ -108,13 +108,20 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
         if unit.only is not None and session.meta.id != unit.only:
             continue
         ledger.sessions += 1
-        yield session
+        yield _fitted(session, ctx) if ctx.options.budget > 0 else session
     if unit.input.torn is not None:
         ledger.note("truncated-input", unit.input.torn)
     if not ledger.sessions:
         if not unit.input.nested:
             raise BadInput(f"no session in it (read as {unit.format.id})", path=unit.input.name)
         ledger.note("empty-session", unit.input.name)
+
+
+def _fitted(session: Session, ctx: Context) -> Session:
+    """Trim a session; most runs have no budget and load nothing for it."""
+    from converters.trimming import fit
+
+    return fit(session, ctx.options.budget, ctx.ledger)
 
 
 class Reading:

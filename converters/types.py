@@ -191,12 +191,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a person asked for. ``format`` holds the options that the format declares."""
+    """What a person asked for. ``format`` holds the options that the format declares.
+
+    ``budget`` (tokens, 0: none) trims each session: :func:`converters.trimming.trim`.
+    """
 
     subagents: Literal["include", "skip"] = "include"
     branch: Literal["active", "all"] | int = "active"
     tz: tzinfo | None = None
     strict: bool = False
+    budget: int = 0
     format: Mapping[str, Any] = field(default_factory=dict)
 
 

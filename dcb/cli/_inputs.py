@@ -49,6 +49,7 @@ def read_options(
     subagents: str = "include",
     branch: str = "active",
     tz: str | None = None,
+    budget: int = 0,
 ) -> Options:
     """Check the reading options of a command."""
     if subagents not in ("include", "skip"):
@@ -63,6 +64,7 @@ def read_options(
         branch=chosen,
         tz=_zone(tz),
         strict=strict,
+        budget=budget,
     )
 
 

@@ -90,6 +90,12 @@ def convert(
     subagents: SubagentsOption = "include",
     branch: BranchOption = "active",
     tz: TzOption = None,
+    budget: Annotated[
+        int,
+        typer.Option(
+            "--budget", min=0, metavar="TOKENS", help="Trim each session to about TOKENS; 0: off."
+        ),
+    ] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     json: JsonOption = False,
@@ -102,7 +108,7 @@ def convert(
     """
     target = registry.target(to)
     given = check_options(target, _pairs(option or []))
-    options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
+    options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz, budget=budget)
     if report is not None and report.exists() and not force:
         raise OutputError("the file exists", path=str(report), hint="overwrite with --force")
     run = _Run(json=json, itemize=report is not None or json or strict)
