@@ -177,6 +177,16 @@ class Account:
         """Count every member of an ``x-dcb`` whose holder is not written."""
         self.lost("extra-dropped", "extra", len(extra or ()))
 
+    def finish(self, session: Session, document: dict[str, Any], *, time: bool = False) -> None:
+        """Account for the session itself, whose model and system prompts are in the document.
+
+        The title is where the source's own members had it, ``time`` says whether the
+        session's time is. This is the end of the account.
+        """
+        self.fields(session, title=document.get("title") == session.title, model=True, time=time)
+        self.members(session.extra, "system")
+        self.close()
+
     def close(self) -> None:
         """Hand the counts to the ledger."""
         if self._itemize:

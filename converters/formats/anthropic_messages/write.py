@@ -39,9 +39,7 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
         for step in walk.steps(turn):
             _step(step, account, messages)
     document = _document(session, native, messages, _system(native, leading, summaries))
-    account.fields(session, title=document.get("title") == session.title, model=True)
-    account.members(session.extra, "system")
-    account.close()
+    account.finish(session, document)
     return document
 
 

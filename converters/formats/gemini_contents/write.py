@@ -44,15 +44,8 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
         for step in walk.steps(turn):
             _step(step, account, contents, answered=step is answer)
     document = _document(session, native, contents, system, answer)
-    created = session.meta.created_at
-    account.fields(
-        session,
-        title=document.get("title") == session.title,
-        model=True,
-        time=answer is not None and created is not None and created == answer.time,
-    )
-    account.members(session.extra, "system")
-    account.close()
+    shown = answer is not None and answer.time == session.meta.created_at
+    account.finish(session, document, time=shown)
     return document
 
 

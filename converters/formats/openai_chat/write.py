@@ -58,11 +58,7 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
         if model is not None:
             members = {"model": model, **members}
         document = envelope.fill(document, request, members)
-    account.fields(
-        session, title=document.get("title") == session.title, model=True, time=as_response
-    )
-    account.members(session.extra, "system")
-    account.close()
+    account.finish(session, document, time=as_response)
     return document
 
 

@@ -37,15 +37,8 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     writer = _Writer(session, account, answer, at if answer and isinstance(at, list) else None)
     writer.run(native)
     document = _document(session, native, writer, answer)
-    created = session.meta.created_at
-    account.fields(
-        session,
-        title=document.get("title") == session.title,
-        model=True,
-        time=answer is not None and created is not None and created == answer.time,
-    )
-    account.members(session.extra, "system")
-    account.close()
+    shown = answer is not None and answer.time == session.meta.created_at
+    account.finish(session, document, time=shown)
     return document
 
 

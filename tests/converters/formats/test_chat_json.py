@@ -527,7 +527,9 @@ def test_the_result_of_a_function_may_have_an_id_and_no_name() -> None:
 
 def test_one_text_as_the_system_prompt_is_written_like_a_list_of_one() -> None:
     for prompts in ("Be brief.", ["Be brief."]):
-        session = Session(meta=Meta("s"), turns=[Turn("q", None, [])], extra={"system": prompts})
+        session = Session(
+            meta=Meta("s"), provider="x", turns=[Turn("q", None, [])], extra={"system": prompts}
+        )
         written_messages = json.loads(save(CHAT, [session])[0])["messages"]
         assert written_messages[0] == {"role": "system", "content": "Be brief."}
 
