@@ -15,7 +15,7 @@ from converters.text import parse_time
 from converters.types import Listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from converters.ir import Session
     from converters.types import Context, Input
@@ -52,14 +52,14 @@ def listing(source: Input) -> list[Listed]:
             if _headers(data):
                 found[identity] = _listed(identity, data)
             else:
-                for chat in chats(data, "", Ledger()):
+                for chat in _named(chats(data, "", Ledger()), identity):
                     name = chat.identity or identity
                     found.setdefault(name, _listed(name, chat.info))
         if "ItemTable" in known:
             cwd = _workspace(source)
             for key in _KEYS:
-                for index, chat in enumerate(chats(_item(connection, key), "", Ledger())):
-                    name = chat.identity or _minted(chat, index)
+                for chat in _named(chats(_item(connection, key), "", Ledger())):
+                    name = chat.identity or ""
                     if chat.bubbles:
                         found.setdefault(name, _listed(name, chat.info, cwd))
         return list(found.values())
@@ -81,8 +81,20 @@ def _headers(data: dict[str, Any]) -> list[Any]:
     return headers if isinstance(headers, list) else []
 
 
-def _minted(chat: Chat, index: int) -> str:
-    return mint_id(jsonio.dumps(chat.bubbles), index)
+def _named(
+    found: Iterable[Chat], own: str | None = None, ledger: Ledger | None = None
+) -> Iterator[Chat]:
+    """Give every conversation an id; ``own`` is that of the first which has none."""
+    for index, chat in enumerate(found):
+        if chat.identity is not None:
+            yield chat
+        elif own is not None:
+            yield chat._replace(identity=own)
+            own = None
+        else:
+            if ledger is not None:
+                ledger.note("id-minted", chat.place)
+            yield chat._replace(identity=mint_id(jsonio.dumps(chat.bubbles), index))
 
 
 def read_editor(source: Input, ctx: Context) -> Iterator[Session]:
@@ -156,9 +168,8 @@ def _composer(
         ledger.skipped("message-discarded", f"cursorDiskKV.key={low}{name[:40]}", kind="bubble")
     if whole:
         given.discard(identity)
-        for index, chat in enumerate(whole):
-            own = chat.identity or (_minted(chat, index) if identity in given else identity)
-            yield from _chat(chat._replace(identity=own), given, None, ctx)
+        for chat in _named(whole, identity, ledger):
+            yield from _chat(chat, given, None, ctx)
         given.add(identity)
         return
     session = walk.session(data, identity, place, parent=parents.get(identity))
@@ -198,10 +209,7 @@ def _items(connection: Any, source: Input, given: set[str], ctx: Context) -> Ite
     cwd = _workspace(source)
     for key in _KEYS:
         place = f"ItemTable.key={key}"
-        for index, chat in enumerate(chats(_item(connection, key, ctx), place, ledger)):
-            if chat.identity is None:
-                chat = chat._replace(identity=_minted(chat, index))
-                ledger.note("id-minted", chat.place)
+        for chat in _named(chats(_item(connection, key, ctx), place, ledger), None, ledger):
             yield from _chat(chat, given, cwd, ctx)
     for key in _PROMPTS:
         prompts = _item(connection, key, ctx)
