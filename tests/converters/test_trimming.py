@@ -37,6 +37,7 @@ from converters.trimming import (
     notice_text,
     trim,
 )
+from tests.goldens import Case, case_id, cases, read_source
 from tests.paths import VECTORS, needs_shared
 from tests.sinks import written
 
@@ -480,3 +481,11 @@ def test_large_sessions_take_linear_time() -> None:
         for n in range(50_000)
     ]
     assert trim(session_of(Turn("q", steps=steps)), 1000).report.dropped_messages == 0
+
+
+@pytest.mark.parametrize("case", cases(), ids=case_id)
+def test_golden_sessions(case: Case) -> None:
+    for session in read_source(case.source).sessions:
+        tokens = estimate(session.turns)
+        for budget in {1, tokens // 3, tokens // 2 + 300, tokens} - {0}:
+            accounted(session, budget)
