@@ -18,6 +18,7 @@ images, times, usage, models, title. Sources: the Alpaca data set, TRL's dataset
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
@@ -113,10 +114,10 @@ def _row(row: Row, ctx: Context) -> Iterator[Session]:
     chosen = branches.chosen(ctx.options, 2 if has_branch else 1)
     identity = envelope.identity_of(value, row)
     for place, number in enumerate(chosen):
-        ledger = ctx.ledger if place == 0 else Ledger()
+        branch_ctx = ctx if place == 0 else replace(ctx, ledger=Ledger())
         side = rejected if number else value[answer]
         name = "rejected" if number else answer
-        session = _session(row, (question, name), side, ledger)
+        session = _session(row, (question, name), side, branch_ctx)
         session.meta.id = branches.branch_id(identity, number)
         if has_branch and place == 0 and len(chosen) == 1:
             other = value[answer] if number else rejected
@@ -126,7 +127,7 @@ def _row(row: Row, ctx: Context) -> Iterator[Session]:
         yield session
 
 
-def _session(row: Row, columns: tuple[str, str], side: Any, ledger: Ledger) -> Session:
+def _session(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> Session:
     """Read one row with one of its answers."""
     value = row.value
     question, answer = columns
@@ -135,10 +136,10 @@ def _session(row: Row, columns: tuple[str, str], side: Any, ledger: Ledger) -> S
     for name in (question, answer, "rejected" if answer == "chosen" else answer):
         around.pop(name, None)
     if isinstance(value[question], str) and isinstance(side, str):
-        talk = Talk(ledger)
+        talk = Talk(ctx.ledger)
         _text_turns(row, (value[question], side), talk, around, native)
     else:
-        talk = _chat_turns(row, columns, side, ledger)
+        talk = _chat_turns(row, columns, side, ctx)
     if columns != _ALPACA:
         native["columns"] = [question, answer]
     around.pop("title", None)
@@ -187,13 +188,13 @@ def _turn(question: str, answer: str, talk: Talk) -> None:
         talk.builder.step([Text(answer)])
 
 
-def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ledger: Ledger) -> Talk:
+def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> Talk:
     """Read a row whose prompt or answer is a list of chat messages."""
-    found = Conversation(ledger)
+    found = Conversation(ctx)
     prompt = row.value[columns[0]]
     whole = isinstance(side, list) and any(item.get("role") == "user" for item in side)
     if isinstance(prompt, list) and not (whole and side[: len(prompt)] == prompt):
-        ledger.seen(len(prompt))
+        ctx.ledger.seen(len(prompt))
         found.add(prompt, f"{row.place}/{columns[0]}")
     elif isinstance(prompt, str) and prompt and not whole:
         found.builder.prompt([Text(prompt)])
@@ -201,7 +202,7 @@ def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ledger: Ledger) -
         if side:
             found.builder.step([Text(side)])
     else:
-        ledger.seen(len(side))
+        ctx.ledger.seen(len(side))
         found.add(side, f"{row.place}/{columns[1]}")
     return found
 

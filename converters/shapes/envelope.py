@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from converters.shapes.rows import text_of
-from converters.text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,6 @@ __all__ = [
     "around",
     "around_of",
     "at",
-    "created_ms",
     "fill",
     "find",
     "identity_of",
@@ -155,19 +153,6 @@ def identity_of(document: dict[str, Any], row: Row) -> str:
         if type(value) is int:
             return str(value)
     return row.identity
-
-
-def created_ms(value: Any, ledger: Ledger, place: Place) -> int | None:
-    """Give a response's time in ms; counts one that is no time."""
-    if value is None:
-        return None
-    time = parse_time(value)
-    if time is None:
-        ledger.note("timestamp-invalid", place)
-        return None
-    if time.assumed:
-        ledger.note("tz-assumed", place)
-    return time.ms
 
 
 def answer_of(session: Session) -> Step | None:

@@ -11,13 +11,13 @@ from converters.shapes.attachments import file_block
 from converters.shapes.openai_chat import identified, rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import Talk
-from converters.text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.ir import Block, Extra
     from converters.ledger import Ledger, Place
+    from converters.types import Context
 
 __all__ = ["ROLES", "TIMES", "Conversation"]
 
@@ -50,7 +50,11 @@ class Conversation(Talk):
     The caller counts the messages as seen.
     """
 
-    __slots__ = ()
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: Context) -> None:
+        super().__init__(ctx.ledger)
+        self._ctx = ctx
 
     def add(
         self, messages: list[Any], base: Place = "", places: list[int | str] | None = None
@@ -141,13 +145,7 @@ class Conversation(Talk):
     def _time(self, message: dict[str, Any], place: Place) -> int | None:
         for name in TIMES:
             if name in message:
-                time = parse_time(message[name])
-                if time is None:
-                    self.ledger.note("timestamp-invalid", place)
-                    return None
-                if time.assumed:
-                    self.ledger.note("tz-assumed", place)
-                return time.ms
+                return self._ctx.ms(message[name], place)
         return None
 
     def _system(self, message: dict[str, Any], role: str, place: Place) -> None:

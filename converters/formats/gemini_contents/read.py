@@ -157,9 +157,7 @@ def _fields(
     """Put model, time and usage of the envelope where they belong."""
     version = rows.text_of(gemini.member(response, "modelVersion"))
     session.model = rows.text_of(request.get("model")) or version
-    time = envelope.created_ms(
-        gemini.member(response, "createTime"), ctx.ledger, f"{row.place}/createTime"
-    )
+    time = ctx.ms(gemini.member(response, "createTime"), f"{row.place}/createTime")
     session.meta.created_at = time
     step = envelope.answer_of(session)
     if step is None or not response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.formats.openai_chat import plain
@@ -158,7 +159,7 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
         return
     if not row.counted:
         ctx.ledger.seen(len(value))
-    found = Conversation(ctx.ledger)
+    found = Conversation(ctx)
     found.add(value, row.place, row.places)
     yield found.session(row.identity, ID, {})
 
@@ -166,7 +167,7 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
 def _request(row: Row, value: dict[str, Any], messages: list[Any], ctx: Context) -> Session:
     """Read the common case: messages at the root."""
     ctx.ledger.seen(len(messages))
-    found = Conversation(ctx.ledger)
+    found = Conversation(ctx)
     found.add(messages, f"{row.place}/messages")
     if len(value) == 1:
         return found.session(row.identity, ID, {})
@@ -228,7 +229,7 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
                 ledger.aside("branch-collapsed", f"{row.place}{holders[number]}/{index}")
     for number in chosen or [0]:
         first = number == (chosen or [0])[0]
-        found = Conversation(ledger if first else Ledger())
+        found = Conversation(ctx if first else replace(ctx, ledger=Ledger()))
         found.add(prefix, f"{row.place}{base}")
         option = alternatives[number] if alternatives else []
         found.add(option, f"{row.place}{holders[number]}" if holders else "")
@@ -246,7 +247,7 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
 
 def _finish_response(session: Session, response: dict[str, Any], ctx: Context, place: str) -> None:
     """Put usage, model and time of a response on its step."""
-    time = envelope.created_ms(response.get("created"), ctx.ledger, f"{place}/created")
+    time = ctx.ms(response.get("created"), f"{place}/created")
     session.meta.created_at = time
     step = envelope.answer_of(session)
     if step is None:

@@ -180,7 +180,7 @@ def _instructions(value: Any, talk: Talk, place: str) -> None:
 
 def _finish(session: Session, response: dict[str, Any], ctx: Context, row: Row) -> None:
     """Put usage, model and time of a response on its last step."""
-    time = envelope.created_ms(response.get("created_at"), ctx.ledger, f"{row.place}/created_at")
+    time = ctx.ms(response.get("created_at"), f"{row.place}/created_at")
     session.meta.created_at = time
     step = envelope.answer_of(session)
     if step is None or not response.get("output"):

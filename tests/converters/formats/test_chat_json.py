@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -532,6 +533,22 @@ def test_one_text_as_the_system_prompt_is_written_like_a_list_of_one() -> None:
         )
         written_messages = json.loads(save(CHAT, [session])[0])["messages"]
         assert written_messages[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_times_without_a_zone_are_in_the_zone_asked_for() -> None:
+    zone = timezone(timedelta(hours=2))
+    message = {"role": "user", "content": "q", "timestamp": "2026-01-01T10:00:00"}
+    response = {
+        "object": "chat.completion",
+        "created": "2026-01-01T12:00:00",
+        "choices": [{"message": {"role": "assistant", "content": "a"}}],
+    }
+    for value, hour in (({"messages": [message]}, 8), (response, 10)):
+        (found,), report = load(CHAT, json.dumps(value).encode(), tz=zone)
+        turn = found.turns[0]
+        time = turn.steps[0].time if turn.steps else turn.time
+        assert time == datetime(2026, 1, 1, hour, tzinfo=UTC).timestamp() * 1000
+        assert "tz-assumed" in rules(report)
 
 
 def test_human_text_beside_results_opens_a_turn() -> None:
