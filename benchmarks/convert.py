@@ -77,12 +77,13 @@ def measure(kind: str, megabytes: float, runs: int, folder: Path) -> str:
     ours: list[Run] = []
     starts: list[Run] = []
     bare: list[Run] = []
-    child("-c", _DCB, *convert, "-o", str(target), "--force")
+    child("-c", _DCB, *convert, "-o", str(target))
     for _ in range(runs):
+        target.unlink()
         bare.append(child("-c", "import orjson"))
         starts.append(child("-c", _DCB, "--version"))
         floors.append(child("-c", _FLOORS[suffix], str(source)))
-        ours.append(child("-c", _DCB, *convert, "-o", str(target), "--force"))
+        ours.append(child("-c", _DCB, *convert, "-o", str(target)))
     floor = median(floors, median(bare))
     dcb = median(ours, median(starts))
     return (

@@ -12,7 +12,7 @@ import gc
 import tempfile
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from converters import registry
 from converters.errors import DcbError, OutputError
@@ -125,6 +125,7 @@ def _convert(unit: Unit, job: Job) -> Outcome:
     try:
         for session in read_unit(unit, reading):
             outcome.made.append(write_one(session, target, job, writing))
+        files.sync_all(made.temporary for made in outcome.made)
     except DcbError as error:
         outcome.error = error
         discard(outcome.made)
@@ -137,17 +138,13 @@ def _convert(unit: Unit, job: Job) -> Outcome:
 
 
 def write_one(session: Session, target: Format, job: Job, ctx: Context) -> Made:
-    """Write one session under a temporary name in the folder of the job."""
+    """Write one session under a temporary name in the folder of the job, not yet synced."""
     title = title_of(session.turns, session.title)
     stem = files.session_name(title, session.meta.id)
     made = Made(job.folder / stem, stem, session.meta.id, title)
-    with files.staged(made.temporary) as (stream, temporary):
+    with files.staged(made.temporary, keep=True) as (stream, made.temporary):
         assert target.write is not None  # noqa: S101 - target() gives writers only
         target.write(iter((session,)), _Sink(stream, made), ctx)
-        files.finish(stream)
-        # Another name, so that leaving the block does not remove the finished file.
-        made.temporary = temporary.with_suffix(".part")
-        temporary.rename(made.temporary)
     return made
 
 
@@ -159,7 +156,10 @@ def discard(made: Iterable[Made]) -> None:
 
 
 class Names:
-    """Gives outputs their names in one folder; two sessions never share one."""
+    """Gives outputs their names in one folder; two sessions never share one.
+
+    A context: the names are durable when it ends.
+    """
 
     def __init__(self, folder: Path, suffix: str, *, force: bool, sources: Iterable[Path]) -> None:
         self._folder = folder
@@ -168,12 +168,18 @@ class Names:
         self._sources = tuple(sources)
         self._taken: set[str] = set()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        files.sync_folder(self._folder)
+
     def place(self, made: Made) -> Path:
-        """Rename a finished output; raises :class:`OutputError` when its name is taken on disk."""
+        """Rename a synced output; raises :class:`OutputError` when its name is taken on disk."""
         target = self._free(made.stem)
         try:
             guard(target, self._sources)
-            files.place(made.temporary, target, force=self._force)
+            files.place(made.temporary, target, force=self._force, sync=False)
         finally:
             discard([made])
         for name, data in made.beside:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import re
 import secrets
+import threading
 import unicodedata
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from converters.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 __all__ = [
@@ -31,10 +33,14 @@ __all__ = [
     "session_name",
     "slug",
     "staged",
+    "sync_all",
+    "sync_folder",
     "write_whole",
 ]
 
 _MAX_NAME: Final = 120
+_EARLY: Final = 8 << 20
+_AT_ONCE: Final = 8
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"}
     | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3"}
@@ -58,11 +64,54 @@ def output(target: Path, *, force: bool = False, private: bool = False) -> Itera
         place(temporary, target, force=force)
 
 
+class _Steady(io.FileIO):
+    """A file whose bytes go to the disk while more are being made, so that the end waits less."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "wb")
+        self._fresh = 0
+        self._syncing: threading.Thread | None = None
+        self._failure: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        count = super().write(data)
+        self._fresh += count
+        if self._fresh >= _EARLY and (self._syncing is None or not self._syncing.is_alive()):
+            self.settle()
+            self._fresh = 0
+            self._syncing = threading.Thread(target=self._sync, daemon=True)
+            self._syncing.start()
+        return count
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self.fileno())
+        except OSError as error:
+            self._failure = error
+
+    def settle(self) -> None:
+        """Wait for what is under way; raises what went wrong there."""
+        if self._syncing is not None:
+            self._syncing.join()
+            self._syncing = None
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        try:
+            self.settle()
+        finally:
+            super().close()
+
+
 @contextlib.contextmanager
-def staged(target: Path, *, private: bool = False) -> Iterator[tuple[BinaryIO, Path]]:
+def staged(
+    target: Path, *, private: bool = False, keep: bool = False
+) -> Iterator[tuple[BinaryIO, Path]]:
     """Give a stream into a temporary file beside ``target``, and its path.
 
-    The file is gone when the block ends, unless :func:`place` renamed it.
+    The file is gone when the block ends, unless :func:`place` renamed it. With ``keep`` it
+    stays when the block ends without an exception, and is the caller's.
     """
     temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(6)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -70,31 +119,62 @@ def staged(target: Path, *, private: bool = False) -> Iterator[tuple[BinaryIO, P
         descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     except OSError as error:
         raise _failed(target, error) from error
+    whole = False
     try:
-        with open(descriptor, "wb", buffering=1 << 20) as stream:  # noqa: PTH123 - a descriptor
+        with io.BufferedWriter(_Steady(descriptor), 1 << 20) as stream:
             yield stream, temporary
+        whole = True
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         raise _failed(target, error) from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if not (keep and whole):
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
 
 def finish(stream: BinaryIO) -> None:
     """Flush and fsync a staged stream."""
     stream.flush()
+    raw = getattr(stream, "raw", None)
+    if isinstance(raw, _Steady):
+        raw.settle()
     os.fsync(stream.fileno())
 
 
-def place(temporary: Path, target: Path, *, force: bool = False) -> None:
-    """Give a finished temporary file its name and make that durable."""
+def sync_all(paths: Iterable[Path]) -> None:
+    """Fsync written files, several at once: a disk takes many requests for the price of one."""
+    # Most runs write one file; the pool takes a while to load.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(_sync_file, paths):
+            pass
+
+
+def _sync_file(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _failed(path.parent, error) from error
+
+
+def place(temporary: Path, target: Path, *, force: bool = False, sync: bool = True) -> None:
+    """Give a finished temporary file its name and make that durable.
+
+    Without ``sync`` the caller calls :func:`sync_folder` when all files of it have their names.
+    """
     try:
         _place(temporary, target, force=force)
-        _sync_folder(target.parent)
     except OSError as error:
         raise _failed(target, error) from error
+    if sync:
+        sync_folder(target.parent)
 
 
 def _place(temporary: Path, target: Path, *, force: bool) -> None:
@@ -133,8 +213,8 @@ def _hint(error: OSError) -> str | None:
     }.get(error.errno or 0)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the rename durable; file systems that cannot sync a folder are left alone."""
+def sync_folder(folder: Path) -> None:
+    """Make renames durable; file systems that cannot sync a folder are left alone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -143,7 +223,7 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
+            raise _failed(folder, error) from error
     finally:
         os.close(descriptor)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NamedTuple
 
 import typer
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from converters.types import Format
 
 app = typer.Typer()
+
+_TOGETHER: Final = 256
+"""Outputs whose bytes are sent to the disk in one go."""
 
 
 class _Run:
@@ -250,11 +253,25 @@ class _Plan:
 
     def _named(self, found: Iterator[_Read], run: _Run, writing: Context) -> None:
         """Write each session of one stream into its own file of the folder."""
-        names = self._names()
-        for source, session, ledger in found:
-            writing.ledger = ledger
-            made = batch.write_one(session, self.target, self.job, writing)
-            run.done(source, made.session, made.title, names.place(made))
+        waiting: list[tuple[str, batch.Made]] = []
+
+        def place(names: batch.Names) -> None:
+            files.sync_all(made.temporary for _, made in waiting)
+            for source, made in waiting:
+                run.done(source, made.session, made.title, names.place(made))
+            waiting.clear()
+
+        try:
+            with self._names() as names:
+                for source, session, ledger in found:
+                    writing.ledger = ledger
+                    made = batch.write_one(session, self.target, self.job, writing)
+                    waiting.append((source, made))
+                    if len(waiting) == _TOGETHER:
+                        place(names)
+                place(names)
+        finally:
+            batch.discard(made for _, made in waiting)
 
     def _names(self) -> batch.Names:
         try:
@@ -268,16 +285,16 @@ class _Plan:
         )
 
     def _to_folder(self, units: Iterator[Unit], run: _Run) -> None:
-        names = self._names()
-        for outcome in batch.run(units, self.job, jobs=self.jobs):
-            if outcome.error is not None:
-                run.fail(outcome.error)
-            run.outcomes.append(outcome.report)
-            for made in outcome.made:
-                try:
-                    run.done(outcome.source, made.session, made.title, names.place(made))
-                except DcbError as error:
-                    run.fail(error)
+        with self._names() as names:
+            for outcome in batch.run(units, self.job, jobs=self.jobs):
+                if outcome.error is not None:
+                    run.fail(outcome.error)
+                run.outcomes.append(outcome.report)
+                for made in outcome.made:
+                    try:
+                        run.done(outcome.source, made.session, made.title, names.place(made))
+                    except DcbError as error:
+                        run.fail(error)
 
 
 class _Stream:

@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from converters import registry
 from converters.errors import OutputError
-from dcb import files
+from converters.ir import Meta, Session
+from converters.ledger import Ledger
+from converters.types import Context
+from dcb import batch, files
 
 
 def test_order_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +79,61 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.path == str(target)
     assert target.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_failure_while_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux tells of a failed write once: it must not be forgotten in between."""
+    real, told = os.fsync, []
+
+    def once(descriptor: int) -> None:
+        if not told:
+            told.append(descriptor)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", once)
+    with pytest.raises(OutputError), files.output(tmp_path / "a") as stream:
+        for _ in range(40):
+            stream.write(bytes(1 << 20))
+    assert told
+    assert not list(tmp_path.iterdir())
+
+
+def test_large_outputs_are_whole(tmp_path: Path) -> None:
+    pieces = [bytes([n]) * 1_000_003 for n in range(40)]
+    with files.output(tmp_path / "a") as stream:
+        for piece in pieces:
+            stream.write(piece)
+    assert (tmp_path / "a").read_bytes() == b"".join(pieces)
+
+
+@pytest.mark.parametrize("count", [0, 1, 50])
+def test_many_files_are_synced_before_they_get_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    steps: list[str] = []
+    sync, link = os.fsync, os.link
+
+    def record_sync(descriptor: int) -> None:
+        steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        sync(descriptor)
+
+    def record_link(one: Path, other: Path) -> None:
+        assert Path(one).name in steps
+        link(one, other)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "link", record_link)
+    job = batch.Job("interchange", tmp_path)
+    target = registry.target("interchange")
+    sessions = [Session(meta=Meta(f"s{n}"), provider="demo") for n in range(count)]
+    made = [batch.write_one(one, target, job, Context(Ledger())) for one in sessions]
+    files.sync_all(one.temporary for one in made)
+    with batch.Names(tmp_path, ".json", force=False, sources=()) as names:
+        placed = [names.place(one) for one in made]
+    assert len(set(placed)) == len(list(tmp_path.iterdir())) == count
+    assert steps[-1] == tmp_path.name
+    assert len(steps) == count + 1
 
 
 def test_targets_that_cannot_be(tmp_path: Path) -> None:
