@@ -83,7 +83,8 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_failure_while_more_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux tells of a failed write once: it must not be forgotten in between."""
-    real, told = os.fsync, []
+    real = os.fsync
+    told: list[int] = []
 
     def once(descriptor: int) -> None:
         if not told:
