@@ -18,15 +18,16 @@ transcript, a line.
 
 - The headers give the order. A header without its row, and a bubble that no header names (left by
   an edit), are counted.
-- Call and result stand in one bubble (``toolFormerData``). Transcripts have no results, times or
-  models at all: each call is a ``tool-result-missing``, ids are made.
+- Call and result stand in one bubble (``toolFormerData``). Transcripts have no results and models
+  at all: each call is a ``tool-result-missing``, ids are made.
 - Wrappers of the program (``<user_query>``, ``<attached_files>`` ...) are taken off user text.
 - ``[REDACTED]`` in transcripts is text that Cursor withheld; it is taken off and counted.
+- A ``<timestamp>`` that newer agents put before a prompt is the time of its turn, to the minute.
 - ``store.db``: messages are JSON in the words of the AI SDK, other rows are nodes of a tree
   (``record-skipped``, kind ``tree node``). The tree gives the order. Messages outside of it are
   earlier history (before the first in it: shadowed turns), newer than it (after its root: taken),
   or withdrawn (``message-discarded``). Without a readable root the order of the rows counts. No
-  message has a time or token counts; the key for encryption in ``meta`` is not read.
+  message has token counts; the key for encryption in ``meta`` is not read.
 - The same chat can lie in all three places under one id. Each input is read as its own; ``dcb
   scan`` leaves out a transcript whose ``store.db`` holds messages.
 
@@ -147,9 +148,9 @@ FORMAT = Format(
             "images": "cursor: image parts in the agent's database; bubbles name images only",
             "cwd": "cursor: the databases; transcripts have none",
             "attachments": "cursor: code put beside a prompt; files in the agent's database",
-            "timestamps": "cursor: the editor's database; the agent's has the time of the chat",
+            "timestamps": "cursor: the editor's database; of prompts where the agent states them",
             "usage": "cursor: the editor's database, on the last answer of a turn",
-            "compacted": "cursor: latestConversationSummary of the editor's database",
+            "compacted": "cursor: the editor's latest summary; the agent's earlier turns, shadowed",
         },
     ),
     places={

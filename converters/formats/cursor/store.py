@@ -13,7 +13,7 @@ from converters import sqlitedb
 from converters.errors import DcbError
 from converters.formats.cursor.bubbles import first_text
 from converters.formats.cursor.cells import parsed
-from converters.formats.cursor.human import said
+from converters.formats.cursor.human import said, stamped
 from converters.formats.cursor.parts import Found, models_of, parts_of
 from converters.ir import Block, Extra, Meta, Session, Text, ToolCallBlock, ToolResult
 from converters.ledger import Ledger
@@ -302,7 +302,7 @@ class _Walk:
         if role != "user":
             return role in ("assistant", "tool")
         blocks = parts_of(message.get("content"), Ledger(), 0).blocks
-        return any(not isinstance(b, Text) or said(b.text)[0] for b in blocks)
+        return any(not isinstance(b, Text) or said(stamped(b.text)[0])[0] for b in blocks)
 
     def compact(self) -> None:
         """Mark what was taken so far as out of the model's sight."""
@@ -356,12 +356,15 @@ class _Walk:
     def _user(self, blocks: list[Block], name: str, place: str) -> str | None:
         kept: list[Block] = []
         dropped = 0
+        time: int | None = None
         for block in blocks:
             if not isinstance(block, Text) or block.extra:
                 kept.append(block)
                 continue
             self._cwd = self._cwd or _workspace(block.text)
-            text, n = said(block.text)
+            words, stamp = stamped(block.text)
+            time = self._ctx.ms(stamp, place) if time is None else time
+            text, n = said(words)
             dropped += n
             if text:
                 kept.append(Text(text))
@@ -369,7 +372,7 @@ class _Walk:
             return "injection-skipped" if dropped else "empty-message"
         if dropped:
             self._ledger.note("injection-skipped", place, dropped)
-        self._turns.prompt(kept, extra={"id": name})
+        self._turns.prompt(kept, time=time, extra={"id": name})
         return None
 
     def _assistant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
-from converters.formats.cursor.human import said
+from converters.formats.cursor.human import said, stamped
 from converters.formats.cursor.store import holds_messages
 from converters.ir import Block, Meta, Session, Text, ToolCallBlock, ToolResult
 from converters.ledger import Ledger
@@ -49,7 +49,7 @@ def listing(source: Input) -> list[Listed]:
 
 def read_transcript(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of a transcript, whose id is the name of the file."""
-    walk = _Walk(ctx.ledger)
+    walk = _Walk(ctx)
     if is_text_transcript(source.head.text):
         for line, role, parts in _text_messages(source, ctx.ledger):
             walk.take(role, parts, line)
@@ -65,9 +65,10 @@ def read_transcript(source: Input, ctx: Context) -> Iterator[Session]:
 
 
 class _Walk:
-    def __init__(self, ledger: Ledger) -> None:
-        self.turns = TurnBuilder(ledger)
-        self._ledger = ledger
+    def __init__(self, ctx: Context) -> None:
+        self.turns = TurnBuilder(ctx.ledger)
+        self._ctx = ctx
+        self._ledger = ctx.ledger
         self._calls = 0
 
     def take(self, role: Any, content: Any, line: int) -> None:
@@ -94,9 +95,12 @@ class _Walk:
     def _user(self, blocks: list[Block], line: int) -> str | None:
         kept: list[Block] = []
         dropped = 0
+        time: int | None = None
         for block in blocks:
             if isinstance(block, Text):
-                text, n = said(block.text)
+                words, stamp = stamped(block.text)
+                time = self._ctx.ms(stamp, line) if time is None else time
+                text, n = said(words)
                 dropped += n
                 if text:
                     kept.append(Text(text, block.extra))
@@ -106,7 +110,7 @@ class _Walk:
             return "injection-skipped" if dropped else "empty-message"
         if dropped:
             self._ledger.note("injection-skipped", line, dropped)
-        self.turns.prompt(kept)
+        self.turns.prompt(kept, time=time)
         return None
 
     def _assistant(self, blocks: list[Block], line: int) -> str | None:

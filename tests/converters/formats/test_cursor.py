@@ -194,6 +194,27 @@ def test_what_stands_beside_the_database() -> None:
     assert session.meta.cwd is None
 
 
+@pytest.mark.parametrize(
+    ("stamp", "time"),
+    [
+        ("Thursday, Jan 1, 2026, 12:00 AM (UTC)", 1767225600000),
+        ("Thursday, January 1, 2026, 3:30 AM (UTC+3:30)", 1767225600000),
+        ("Jan 1, 2026, 12:00 PM", 1767268800000),
+        ("Jan 32, 2026, 12:00 PM (UTC)", None),
+        ("Foo 1, 2026, 12:00 PM (UTC)", None),
+        ("Sunday" * 20, None),
+    ],
+)
+def test_the_time_before_a_prompt(stamp: str, time: int | None) -> None:
+    said = {
+        "role": "user",
+        "content": f"<timestamp>{stamp}</timestamp>\n<user_query>Hi</user_query>",
+    }
+    ((session,), report) = read(store([(1, said), (2, answer("Ho"))]))
+    assert [(turn.prompt, turn.time) for turn in session.turns] == [("Hi", time)]
+    assert ("timestamp-invalid" in rules(report)) == (time is None)
+
+
 def test_the_folder_of_a_store_is_its_id() -> None:
     ((session,), _) = read(store(TALK), name="home/.cursor/chats/abc/chat-7/store.db")
     assert session.meta.id == "chat-7"
