@@ -121,7 +121,8 @@ def convert(
         to=target.id, folder=Path(output), options=options, to_options=given, itemize=run.itemize
     )
     plan = _Plan(output, target, sources, job, force=force, jobs=jobs)
-    plan.carry_out(found, run)
+    with batch.uncollected():
+        plan.carry_out(found, run)
     _finish(run, report, force=force, strict=strict)
 
 
@@ -193,9 +194,8 @@ class _Plan:
             ledger = Ledger(unit.input.name, itemize=run.itemize)
             run.ledgers.append(ledger)
             try:
-                with batch.uncollected():
-                    for session in read_unit(unit, Context(ledger, self.job.options)):
-                        yield _Read(unit.input.name, session, ledger)
+                for session in read_unit(unit, Context(ledger, self.job.options)):
+                    yield _Read(unit.input.name, session, ledger)
             except DcbError as error:
                 run.fail(error)
 
