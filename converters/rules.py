@@ -86,7 +86,6 @@ _OWN = (
     ("retry-dropped", None, _SKIP, "dead retry: calls repeated by the next step"),
     ("history-truncated", None, _TEXT, "the source refers to earlier history it does not hold"),
     ("history-joined", None, _LOSSLESS, "earlier page of the history read first (experimental)"),
-    ("history-joined", None, _LOSSLESS, "earlier page of the history read first (experimental)"),
     ("citation-aside", None, _TEXT, "citations kept in x-dcb"),
     # aside
     ("system-prompt-aside", None, _TEXT, "system prompt kept in x-dcb.system"),
