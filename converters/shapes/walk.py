@@ -44,7 +44,7 @@ class Walk:
     ``out``, each in front of what it stood before; those that are left come last.
     """
 
-    __slots__ = ("_account", "_out", "_standing", "_turns")
+    __slots__ = ("_account", "_out", "_turns", "standing")
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Walk:
     ) -> None:
         self._turns = session.turns
         self._account = account
-        self._standing = standing[::-1]
+        self.standing = standing[::-1]
         self._out = out
 
     def turns(self) -> Iterator[Turn]:
@@ -63,25 +63,28 @@ class Walk:
         account, before = self._account, 0
         for number, turn in enumerate(self._turns):
             account.turn, account.step = number, None
-            if self._standing:
+            if self.standing:
                 self._put((number, before))
             yield turn
             before = len(turn.steps)
-        self._out += [message for _, message in reversed(self._standing)]
+        self._out += [message for _, message in reversed(self.standing)]
 
     def steps(self, turn: Turn) -> Iterator[Step]:
         """Give the steps of the turn that the walk is at."""
         account = self._account
-        number = (account.turn or 0) + 1
         for index, step in enumerate(turn.steps):
             account.step = index
-            if self._standing:
-                self._put((number, index))
+            if self.standing:
+                self.before_step(index)
             yield step
 
+    def before_step(self, index: int) -> None:
+        """Put the messages that stood before a step of the turn that the walk is at."""
+        self._put(((self._account.turn or 0) + 1, index))
+
     def _put(self, place: tuple[int, int]) -> None:
-        while self._standing and self._standing[-1][0] <= place:
-            self._out.append(self._standing.pop()[1])
+        while self.standing and self.standing[-1][0] <= place:
+            self._out.append(self.standing.pop()[1])
 
 
 def in_order(step: Step, account: Account) -> Iterator[Text | Reasoning | Image | ToolCall]:

@@ -83,9 +83,8 @@ class _Writer:
     def put_turn(self, turn: Turn, walk: Walk) -> None:
         """Write a prompt, in front of it the summary of a compaction, and the steps."""
         account, out = self.account, self.out
-        summary = account.compaction(turn)
-        if summary is not None:
-            out.append({"role": "system", "content": summary})
+        if turn.compaction is not None:
+            out.append({"role": "system", "content": account.compaction(turn)})
         blocks = prompt_of(turn)
         if turn.prompt_blocks is None and turn.prompt and turn.extra is None:
             out.append({"role": "user", "content": turn.prompt})
@@ -103,12 +102,17 @@ class _Writer:
         else:
             account.no_prompt(turn, first=account.turn == 0)
             account.time(turn.time)
-        account.turn_state(turn)
+        if turn.aborted or turn.shadowed:
+            account.turn_state(turn)
         if turn.extra and blocks:
             account.members(turn.extra, "id" if account.own else "")
-        else:
+        elif turn.extra:
             account.all_lost(turn.extra)
-        for step in walk.steps(turn):
+        # The loop of Walk.steps, flat: most steps of a file take the short way below.
+        for index, step in enumerate(turn.steps):
+            account.step = index
+            if walk.standing:
+                walk.before_step(index)
             if step.extra is None and step.content and step is not self.response:
                 short = self.plain(step)
                 if short is not None:
@@ -148,7 +152,8 @@ class _Writer:
         if step.time is not None or step.model is not None:
             self.account.time(step.time)
             self.account.model(step.model)
-        self.account.usage(step.usage)
+        if step.usage is not None:
+            self.account.usage(step.usage)
 
     def put_results(self, step: Step) -> None:
         """Write the results of a step."""
@@ -211,7 +216,7 @@ class _Writer:
         if step.extra and (message is not None or answered):
             written = ("id" if account.own else "", "usage" if answered else "")
             account.members(step.extra, *written)
-        else:
+        elif step.extra:
             account.all_lost(step.extra)
         self.put_results(step)
 

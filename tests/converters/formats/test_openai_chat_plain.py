@@ -110,8 +110,10 @@ def outcome(data: bytes, shape: Any) -> tuple[list[Any], Any]:
     ledger = Ledger("in")
     found: list[Any] = []
     try:
-        for session in read(Memory(data, "in.jsonl"), Context(ledger), shape):
-            found.append((msgspec.to_builtins(session), msgspec.to_builtins(ledger.report())))
+        found.extend(
+            (msgspec.to_builtins(session), msgspec.to_builtins(ledger.report()))
+            for session in read(Memory(data, "in.jsonl"), Context(ledger), shape)
+        )
     except BadInput as error:
         found.append(str(error))
     return found, msgspec.to_builtins(ledger.report())
