@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from converters import jsonio
 from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.shapes.attachments import file_block, file_entry, image_or_file
-from converters.shapes.openai_chat import listed, rest
+from converters.shapes.openai_chat import listed, rest, with_rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import Found, Given, plain
 from converters.turns import sanitize_usage
@@ -297,7 +297,7 @@ def part_of(block: Block, account: Account) -> dict[str, Any] | None:
             return {"type": "text", "text": account.image_text(block)}
         account.image(block)
         source = {"type": "base64", "media_type": block.media_type, "data": block.data}
-        return {"type": "image", "source": source, **account.native(block.extra)}
+        return with_rest({"type": "image", "source": source}, account.native(block.extra))
     account.foreign(block)
     return None
 
@@ -329,7 +329,7 @@ def _text_part(block: Text, account: Account) -> dict[str, Any]:
             source = {"type": "file", "file_id": image["id"]}
         if source is not None:
             account.members(extra, "image")
-            return {"type": "image", "source": source, **native}
+            return with_rest({"type": "image", "source": source}, native)
     entry = file_entry(block)
     source = _file_source(entry, native) if entry else None
     if source is not None and entry is not None:
@@ -338,7 +338,7 @@ def _text_part(block: Text, account: Account) -> dict[str, Any]:
         title = {"title": entry["name"]} if isinstance(entry.get("name"), str) else {}
         kind = "image" if entry.get("kind") == "image" else "document"
         return {"type": kind, "source": source, **(title if kind == "document" else {}), **more}
-    part = {"type": "text", "text": block.text, **native}
+    part = with_rest({"type": "text", "text": block.text}, native)
     if account.own and "citations" in extra:
         part["citations"] = extra["citations"]
         account.members(extra, "citations")

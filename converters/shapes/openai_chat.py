@@ -36,6 +36,7 @@ __all__ = [
     "rest",
     "usage",
     "usage_object",
+    "with_rest",
 ]
 
 
@@ -153,6 +154,11 @@ def rest(value: dict[str, Any], known: Container[str]) -> dict[str, Any]:
         for name, item in value.items()
         if name not in known and item is not None and item != []
     }
+
+
+def with_rest(part: dict[str, Any], native: dict[str, Any]) -> dict[str, Any]:
+    """Give a part with the members that :func:`rest` kept; what it says itself stands."""
+    return part | {name: item for name, item in native.items() if name not in part}
 
 
 def identified(message: dict[str, Any], known: Container[str]) -> Extra | None:
@@ -314,7 +320,7 @@ def _text_part(block: Text, account: Account, kind: str) -> dict[str, Any]:
         account.members(extra, "refusal")
         return {"type": "refusal", "refusal": block.text}
     account.members(extra)
-    return {"type": kind, "text": block.text, **native}
+    return with_rest({"type": kind, "text": block.text}, native)
 
 
 def _file_part(entry: dict[str, Any]) -> dict[str, Any] | None:

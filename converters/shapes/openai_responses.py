@@ -12,7 +12,7 @@ from converters.images import inline_image
 from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.shapes import openai_chat as chat
 from converters.shapes.attachments import as_data_url, file_block, file_entry, image_or_file
-from converters.shapes.openai_chat import rest
+from converters.shapes.openai_chat import rest, with_rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import plain
 
@@ -282,7 +282,7 @@ def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None
             return {"type": kind, "text": account.image_text(block)}
         account.image(block)
         url = as_data_url(block.media_type, block.data)
-        return {"type": "input_image", "image_url": url, **account.native(block.extra)}
+        return with_rest({"type": "input_image", "image_url": url}, account.native(block.extra))
     if not isinstance(block, Text):
         account.foreign(block)
         return None
@@ -297,7 +297,7 @@ def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None
         reference = {"file_id": image["id"]}
     if reference:
         account.members(extra, "image")
-        return {"type": "input_image", **reference, **native}
+        return with_rest({"type": "input_image", **reference}, native)
     entry = file_entry(block)
     file = _file_part(entry) if entry else None
     if file is not None:
@@ -305,8 +305,8 @@ def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None
         return file
     if extra.get("refusal") is True and kind == "output_text":
         account.members(extra, "refusal")
-        return {"type": "refusal", "refusal": block.text, **native}
-    part = {"type": kind, "text": block.text, **native}
+        return with_rest({"type": "refusal", "refusal": block.text}, native)
+    part = with_rest({"type": kind, "text": block.text}, native)
     if account.own and kind == "output_text" and "citations" in extra:
         part["annotations"] = extra["citations"]
         account.members(extra, "citations")

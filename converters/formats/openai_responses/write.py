@@ -9,6 +9,7 @@ from converters.ir import Reasoning, ToolCallBlock
 from converters.shapes import envelope, rows
 from converters.shapes import openai_responses as items
 from converters.shapes.account import Account
+from converters.shapes.openai_chat import with_rest
 from converters.shapes.walk import Walk, system_parts
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class _Writer:
         item: dict[str, Any] = {"type": "message", "role": role, "content": content}
         if self.account.own and extra and "id" in extra:
             item["id"] = extra["id"]
-        self.out.append(item | self.account.native(extra))
+        self.out.append(with_rest(item, self.account.native(extra)))
 
     def enter(self, stage: int, *, first: bool) -> None:
         """Go to a stage of the step as the reader does, and say where it sees another border."""
@@ -227,8 +228,8 @@ class _Writer:
             item["content"] = [{"type": "reasoning_text", "text": text} for text in texts]
         else:
             item["summary"] = [{"type": "summary_text", "text": text} for text in texts]
-        known = ("parts", "source", "summary")
-        self.out.append(item | {k: v for k, v in native.items() if k not in known})
+        more = {k: v for k, v in native.items() if k not in ("parts", "source")}
+        self.out.append(with_rest(item, more))
         return end
 
     def call(self, call: ToolCall) -> None:

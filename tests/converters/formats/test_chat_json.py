@@ -390,10 +390,20 @@ def sessions(draw: st.DrawFn) -> Session:
     )
 
 
+def typed(provider: str, kind: Any) -> Session:
+    """A session whose native members say that its parts are of another type."""
+    extra: Any = {"native": {"type": kind}}
+    step = Step([Reasoning("r", extra), Text("a", extra)], extra=extra)
+    turn = Turn("q", [Text("q", extra)], [step], extra=extra)
+    return Session(meta=Meta("s"), provider=provider, turns=[turn])
+
+
 @pytest.mark.parametrize("record", FORMATS, ids=lambda record: record.id)
 @settings(max_examples=60, deadline=None)
 @given(session=sessions())
 @example(Session(meta=Meta("s"), provider="openai-chat", turns=[Turn("0", steps=[Step()])]))
+@example(typed("openai-chat", 0))
+@example(typed("openai-responses", 0))
 def test_every_item_is_kept_or_reported(record: Format, session: Session) -> None:
     before = msgspec.json.encode(session)
     data, report = save(record, [session])
