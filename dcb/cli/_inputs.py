@@ -12,8 +12,9 @@ import typer
 
 from converters import opening
 from converters.errors import BadInput, DcbError, UsageError
-from converters.reading import Skipped, Unit, units
+from converters.reading import COMPANION, Skipped, Unit, units
 from converters.types import Options
+from dcb.cli import _run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,10 @@ BranchOption = Annotated[
 TzOption = Annotated[
     str | None, typer.Option("--tz", help="Zone of times without one, such as Asia/Shanghai.")
 ]
+SessionsOption = Annotated[
+    str | None, typer.Option("--session", help="Only sessions whose id starts so.")
+]
+OverwriteOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
@@ -101,6 +106,12 @@ def collect(
                     on_error(found)
                 else:
                     yield found._replace(only=only)
+
+
+def say_skipped(entry: Skipped) -> None:
+    """Print an entry of a folder or archive that is no input, unless it belongs to one."""
+    if entry.reason != COMPANION:
+        _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
 
 
 def everything(
@@ -169,9 +180,10 @@ def _remote(url: str) -> list[tuple[str, Callable[[], BinaryIO]]]:
 
 def _open_remote(file: Any) -> BinaryIO:
     try:
-        return file.open()  # type: ignore[no-any-return]
+        stream: BinaryIO = file.open()
     except Exception as error:
         raise BadInput(f"cannot open: {error}"[:200], path=file.full_name) from error
+    return stream
 
 
 _SNAPSHOT_MARK = b"\ndcb_schema:"

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
+import typer
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from converters.ledger import Report
 
 __all__ = [
+    "Problems",
     "catch_signals",
     "close_stdout",
     "disable_plugins",
     "emit",
     "error_record",
+    "finish",
     "print_error",
     "printable",
     "say",
@@ -93,6 +96,32 @@ def print_error(error: DcbError) -> None:
     say(f"error: {printable(str(error))}")
     if error.hint:
         say(f"hint: {error.hint}")
+
+
+class Problems:
+    """Counts and prints what failed in a run; the rest is done all the same."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.count = 0
+        self._json = json
+
+    def take(self, error: DcbError) -> None:
+        """Print an error, with ``--json`` also as a record."""
+        self.count += 1
+        print_error(error)
+        if self._json:
+            emit(error_record(error))
+
+
+def finish(*, failed: bool, degraded: bool = False) -> None:
+    """End a command with its exit code: 1 for a failure, 3 for a refused loss, else go on.
+
+    ``degraded``: something was lost or changed, and ``--strict`` was given.
+    """
+    if failed:
+        raise typer.Exit(1)
+    if degraded:
+        raise typer.Exit(3)
 
 
 def summarize(report: Report) -> str:

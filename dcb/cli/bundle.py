@@ -12,7 +12,7 @@ import typer
 
 from converters.errors import DcbError, UsageError
 from converters.ledger import Report, merge
-from converters.reading import COMPANION, Skipped, Unit
+from converters.reading import Skipped, Unit
 from dcb.bundle.verify import INDEX, Checked, check_folder, check_input, is_bundle_name
 from dcb.cli import _run
 from dcb.cli._inputs import (
@@ -26,6 +26,7 @@ from dcb.cli._inputs import (
     everything,
     open_named,
     read_options,
+    say_skipped,
 )
 from dcb.cli._passphrase import PassphraseOption, passphrase, passphrase_at_hand
 
@@ -41,20 +42,6 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 PathsArgument = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Bundles, or folders that hold bundles.")
 ]
-
-
-class _Problems:
-    """Counts and prints what failed."""
-
-    def __init__(self, *, json: bool) -> None:
-        self.count = 0
-        self._json = json
-
-    def take(self, error: DcbError) -> None:
-        self.count += 1
-        _run.print_error(error)
-        if self._json:
-            _run.emit(_run.error_record(error))
 
 
 @app.command("export", epilog="Example: dcb bundle export ~/.claude/projects -o backup/")
@@ -91,7 +78,7 @@ def export_(
     from dcb.bundle.drafts import Job
     from dcb.bundle.export import export
 
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
     job = Job(time.time_ns() // 1_000_000, metadata.version("dcb"), options)
     secret = None
@@ -100,9 +87,9 @@ def export_(
     if bool(inputs) == all_ or (tool and not all_):
         raise UsageError("give inputs, or --all with or without --tool")
     if all_:
-        found = everything(tool, on_error=problems.take, on_skip=_skipped)
+        found = everything(tool, on_error=problems.take, on_skip=say_skipped)
     else:
-        found = collect(inputs or (), from_=from_, on_error=problems.take, on_skip=_skipped)
+        found = collect(inputs or (), from_=from_, on_error=problems.take, on_skip=say_skipped)
     reports: list[Report] = []
     made: dict[str, int] = {}
     outside = (unit for unit in found if not _is_below(unit, output))
@@ -119,15 +106,7 @@ def export_(
         _run.say(_run.summarize(total))
     if json:
         _run.emit({"report": total, "failed": problems.count})
-    if problems.count or not made:
-        raise typer.Exit(1)
-    if strict and total.degraded:
-        raise typer.Exit(3)
-
-
-def _skipped(entry: Skipped) -> None:
-    if entry.reason != COMPANION:
-        _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
+    _run.finish(failed=bool(problems.count) or not made, degraded=strict and total.degraded)
 
 
 def _is_below(unit: Unit, folder: Path) -> bool:
@@ -163,7 +142,7 @@ def verify(
 
     Exit code 1 when anything is wrong; the codes stand behind each file.
     """
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     secret = passphrase_at_hand(passphrase_file)
     checked: list[Checked] = []
     folders: dict[Path, dict[str, Checked]] = {}
@@ -182,8 +161,7 @@ def verify(
     bad = sum(1 for one in checked if one.problems)
     if not checked and not problems.count:
         _run.say("error: no bundle found")
-    if bad or problems.count or not checked:
-        raise typer.Exit(1)
+    _run.finish(failed=bool(bad or problems.count) or not checked)
 
 
 def _show_checked(one: Checked, *, json: bool) -> None:
@@ -196,7 +174,7 @@ def _show_checked(one: Checked, *, json: bool) -> None:
 
 def _bundles(
     paths: list[str],
-    problems: _Problems,
+    problems: _run.Problems,
     folders: dict[Path, dict[str, Checked]] | None = None,
 ) -> Iterator[tuple[Input, bool]]:
     """Give every bundle, and whether it was found in a folder; note folders with an index."""
@@ -258,7 +236,7 @@ def restore_(
     from converters import registry
     from converters.writing import check_options
 
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     target = None if native else registry.target(to or "dsh")
     given = dict(text.partition("=")[::2] for text in option or ())
     plan = Plan(
@@ -291,7 +269,7 @@ def restore_(
     _finish(done, problems, strict=strict, json=json)
 
 
-def _finish(done: list[Restored], problems: _Problems, *, strict: bool, json: bool) -> None:
+def _finish(done: list[Restored], problems: _run.Problems, *, strict: bool, json: bool) -> None:
     total = merge(one.report for one in done if one.report is not None)
     if total.entries:
         _run.say(_run.summarize(total))
@@ -299,10 +277,7 @@ def _finish(done: list[Restored], problems: _Problems, *, strict: bool, json: bo
         _run.emit({"report": total, "restored": len(done), "failed": problems.count})
     if not done and not problems.count:
         _run.say("error: no bundle found")
-    if problems.count or not done:
-        raise typer.Exit(1)
-    if strict and total.degraded:
-        raise typer.Exit(3)
+    _run.finish(failed=bool(problems.count) or not done, degraded=strict and total.degraded)
 
 
 def _show_restored(one: Restored, *, json: bool) -> None:

@@ -12,7 +12,7 @@ from converters import opening
 from converters.errors import DcbError, OutputError, UsageError
 from converters.ledger import Ledger, Report, merge
 from converters.opening import Skipped
-from converters.reading import COMPANION, Unit, read_unit
+from converters.reading import Unit, read_unit
 from converters.types import Context, Options
 from dcb import batch, files
 from dcb.batch import uncollected
@@ -22,12 +22,15 @@ from dcb.cli._inputs import (
     FromOption,
     InputsArgument,
     JsonOption,
+    OverwriteOption,
+    SessionsOption,
     StrictOption,
     SubagentsOption,
     TzOption,
     collect,
     local_paths,
     read_options,
+    say_skipped,
 )
 from dcb.cli._snapshots import (
     LlmBaseUrlOption,
@@ -82,9 +85,7 @@ def compile(  # noqa: A001 - the command's name
     llm_base_url: LlmBaseUrlOption = None,
     llm_model: LlmModelOption = None,
     from_: FromOption = None,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Only sessions whose id starts so.")
-    ] = None,
+    session: SessionsOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show layers, tokens and what the budget drops.")
     ] = False,
@@ -93,7 +94,7 @@ def compile(  # noqa: A001 - the command's name
     subagents: SubagentsOption = "include",
     branch: BranchOption = "active",
     tz: TzOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Compile sessions into snapshots: what stays word for word, a summary, the preferences.
@@ -115,7 +116,7 @@ def compile(  # noqa: A001 - the command's name
     )
     reading = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz)
     run = _Compile(chosen, options, reading, session=session, json=json)
-    found = collect(inputs, from_=from_, on_error=run.fail, on_skip=_skipped)
+    found = collect(inputs, from_=from_, on_error=run.problems.take, on_skip=say_skipped)
     made = run.sessions(found)
     if dry_run:
         for one in made:
@@ -146,11 +147,6 @@ def _file(path: Path) -> tuple[bytes, str]:
         if not isinstance(found, Skipped):
             return found.read(), str(path)
     raise UsageError("no lexicon in it", path=str(path))
-
-
-def _skipped(entry: Skipped) -> None:
-    if entry.reason != COMPANION:
-        _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
 
 
 class _Made:
@@ -196,16 +192,9 @@ class _Compile:
         self._json = json
         self._reports: list[Report] = []
         self._changes = 0
-        self._failed = 0
+        self.problems = _run.Problems(json=json)
         self._made = 0
         self.saved = 0
-
-    def fail(self, error: DcbError) -> None:
-        """Count and print what could not be read."""
-        self._failed += 1
-        _run.print_error(error)
-        if self._json:
-            _run.emit(_run.error_record(error))
 
     def sessions(self, units: Iterator[Unit]) -> Iterator[_Made]:
         """Compile every session of every input."""
@@ -225,22 +214,19 @@ class _Compile:
                         yield _Made(unit.input.name, session, compiled)
             except DcbError as error:
                 error.path = error.path or unit.input.name
-                self.fail(error)
+                self.problems.take(error)
             self._reports.append(ledger.report())
 
     def finish(self, *, strict: bool) -> None:
         """Sum up and exit."""
-        total = merge(self._reports)
+        total, failed = merge(self._reports), self.problems.count
         if self._json:
-            _run.emit({"report": total, "failed": self._failed, "saved": self.saved})
-        if total.entries or self._made > 1 or self._failed:
+            _run.emit({"report": total, "failed": failed, "saved": self.saved})
+        if total.entries or self._made > 1 or failed:
             _run.say(_run.summarize(total))
-        if not self._made and not self._failed:
+        if not self._made and not failed:
             _run.say("error: no session found")
-        if self._failed or not self._made:
-            raise typer.Exit(1)
-        if strict and total.degraded:
-            raise typer.Exit(3)
+        _run.finish(failed=bool(failed) or not self._made, degraded=strict and total.degraded)
 
 
 def _write(

@@ -11,7 +11,7 @@ import typer
 from converters.errors import BadInput, DcbError, LimitReached, UsageError
 from dcb import batch, envelope, files
 from dcb.cli import _run
-from dcb.cli._inputs import JsonOption
+from dcb.cli._inputs import JsonOption, OverwriteOption
 from dcb.cli._passphrase import PassphraseOption, passphrase
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ FilesArgument = Annotated[
 OutputOption = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE|DIR|-", help="Where to write.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 
 
 @app.command(epilog="Example: dcb seal snapshot.md -o snapshot.md.sealed")
@@ -37,7 +36,7 @@ def seal(
     *,
     output: OutputOption = "-",
     passphrase_file: PassphraseOption = None,
-    force: ForceOption = False,
+    force: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Encrypt files with a passphrase (scrypt, AES-256-GCM): snapshots, bundles, anything.
@@ -59,7 +58,7 @@ def open_(
     *,
     output: OutputOption = "-",
     passphrase_file: PassphraseOption = None,
-    force: ForceOption = False,
+    force: OverwriteOption = False,
     json: JsonOption = False,
 ) -> None:
     """Decrypt sealed files. A wrong passphrase or changed data gives no output.
@@ -94,7 +93,7 @@ def _each(
             "no file found" if not found else "several files, and one output",
             hint=None if not found else "give a folder with -o DIR/",
         )
-    failed = 0
+    problems = _run.Problems(json=json)
     for name, relative in found:
         try:
             data = change(_read(name, limit))
@@ -111,12 +110,8 @@ def _each(
                 _run.emit({"source": name, "output": str(target), "bytes": len(data)})
         except DcbError as error:
             error.path = error.path or name
-            failed += 1
-            _run.print_error(error)
-            if json:
-                _run.emit(_run.error_record(error))
-    if failed:
-        raise typer.Exit(1)
+            problems.take(error)
+    _run.finish(failed=problems.count > 0)
 
 
 def _files(inputs: list[str]) -> Iterator[tuple[str, Path]]:

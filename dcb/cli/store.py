@@ -13,7 +13,7 @@ from converters.errors import DcbError, OutputError, UsageError
 from converters.text import iso_ms
 from dcb import files, store
 from dcb.cli import _run, _tables
-from dcb.cli._inputs import FromOption, JsonOption
+from dcb.cli._inputs import FromOption, JsonOption, SessionsOption
 from dcb.cli._passphrase import PassphraseOption, passphrase, passphrase_at_hand
 from dcb.cli._settings import current
 from dcb.cli._snapshots import Loader, compile_options
@@ -41,24 +41,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Snapshot id, or its beginning.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
-
-
-class _Problems:
-    """Counts and prints what failed; the rest is done all the same."""
-
-    def __init__(self, *, json: bool) -> None:
-        self.count = 0
-        self._json = json
-
-    def take(self, error: DcbError) -> None:
-        self.count += 1
-        _run.print_error(error)
-        if self._json:
-            _run.emit(_run.error_record(error))
-
-    def finish(self) -> None:
-        if self.count:
-            raise typer.Exit(1)
+MismatchOption = Annotated[
+    bool, typer.Option("--accept-mismatch", help="Take snapshots whose checksum fails.")
+]
 
 
 @app.command(epilog="Example: dcb store save session.jsonl notes.md --tag auth")
@@ -72,23 +57,19 @@ def save(
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title instead of its own.")] = None,
     from_: FromOption = None,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Only sessions whose id starts so.")
-    ] = None,
+    session: SessionsOption = None,
     seal: SealOption = None,
     seal_metadata: MetadataOption = None,
     index_plaintext: IndexOption = None,
     passphrase_file: PassphraseOption = None,
-    accept_mismatch: Annotated[
-        bool, typer.Option("--accept-mismatch", help="Take snapshots whose checksum fails.")
-    ] = False,
+    accept_mismatch: MismatchOption = False,
     json: JsonOption = False,
 ) -> None:
     """Save snapshots; transcripts are compiled on the fly. An older version is kept in the history.
 
     All inputs are one transaction and one commit.
     """
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file, from_, session)
     loader.accept_mismatch = accept_mismatch
     found = list(_everything(inputs, loader, problems))
@@ -101,10 +82,10 @@ def save(
     _told(saved, json=json)
     if not found and not problems.count:
         raise UsageError("no snapshot and no session found")
-    problems.finish()
+    _run.finish(failed=problems.count > 0)
 
 
-def _everything(inputs: list[str], loader: Loader, problems: _Problems) -> Iterable[Snapshot]:
+def _everything(inputs: list[str], loader: Loader, problems: _run.Problems) -> Iterable[Snapshot]:
     for name in inputs:
         others = name.startswith("scan:") or loader.from_ is not None
         if name.startswith("store:"):
@@ -143,9 +124,7 @@ def import_(
         list[str], typer.Argument(metavar="FILE...", help="Snapshot documents, folders, archives.")
     ],
     *,
-    accept_mismatch: Annotated[
-        bool, typer.Option("--accept-mismatch", help="Take snapshots whose checksum fails.")
-    ] = False,
+    accept_mismatch: MismatchOption = False,
     new_id: Annotated[
         bool, typer.Option("--new-id", help="Give each an id of its own, made from its content.")
     ] = False,
@@ -160,7 +139,7 @@ def import_(
     json: JsonOption = False,
 ) -> None:
     """Take snapshot documents into the store, ids kept; those whose checksum fails are refused."""
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file)
     loader.accept_mismatch = accept_mismatch
     found = []
@@ -176,7 +155,7 @@ def import_(
                 _run.emit(record)
             else:
                 _run.put(f"{one.meta.snapshot_id}  {_run.printable(one.meta.title)}")
-        problems.finish()
+        _run.finish(failed=problems.count > 0)
         return
     sealing = chosen_sealing(
         passphrase_file, seal=seal, metadata=seal_metadata, index=index_plaintext
@@ -194,7 +173,7 @@ def import_(
             )
     if not found and not problems.count:
         raise UsageError("no snapshot document found")
-    problems.finish()
+    _run.finish(failed=problems.count > 0)
 
 
 def _renamed(snapshot: Snapshot) -> Snapshot:
@@ -398,7 +377,7 @@ def export(
     """
     if every == bool(snapshot_ids):
         raise UsageError("name snapshots, or give --all")
-    problems = _Problems(json=json)
+    problems = _run.Problems(json=json)
     exporter = _Exporter(output, passphrase_file, keep_sealed=keep_sealed, force=force)
     with opened_store(create=False) as kept:
         if every:
@@ -417,7 +396,7 @@ def export(
                 _run.emit(record)
             else:
                 _run.say(f"{state} {_run.printable(str(target))}")
-    problems.finish()
+    _run.finish(failed=problems.count > 0)
 
 
 class _Exporter:
