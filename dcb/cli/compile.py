@@ -237,8 +237,8 @@ def _write(
     if output != "-" and (target.is_dir() or output.endswith(("/", "\\"))):
         yield from _write_folder(made, target, sources, force=force, json=json)
         return
-    several, made = batch.peek(made)
-    if several and not (json and output == "-"):
+    count, made = batch.peek(made)
+    if count > 1 and not (json and output == "-"):
         if output != "-" and not target.suffix:
             yield from _write_folder(made, target, sources, force=force, json=json)
             return
