@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.claude import FORMAT
-from tests.converters.formats.vectors import counts, lines, read
+from tests.reading import counts, lines, read
 
 if TYPE_CHECKING:
     from converters.ir import Session

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -35,10 +34,12 @@ from converters.ledger import Ledger, Report, count_items
 from converters.opening import Memory
 from converters.registry import lookup, target
 from converters.turns import project
-from converters.types import Context, Format, Options
+from converters.types import Context, Format
 from tests.goldens import Case, case_id, cases
 from tests.paths import CORPUS, needs_shared
+from tests.reading import read
 from tests.sinks import written
+from tests.wrong_types import WRONG, places, put
 
 IDS = (
     "openai-chat",
@@ -71,12 +72,7 @@ BORDERS = frozenset(
 def load(
     record: Format, data: bytes, name: str = "input.json", **options: Any
 ) -> tuple[list[Session], Report]:
-    assert record.read is not None
-    ledger = Ledger("input")
-    found = list(record.read(Memory(data, name), Context(ledger, Options(**options))))
-    report = ledger.report()
-    assert report.balanced, report.records
-    return found, report
+    return read(record, data, name, **options)
 
 
 def save(record: Format, sessions: list[Session]) -> tuple[bytes, Report]:
@@ -236,29 +232,6 @@ def test_each_converts_into_each_other(case: Case, to: Format) -> None:
         assert [essence(s, tools=tools) for s in again] == [essence(s, tools=tools) for s in found]
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for name in value:
-            yield from places(value[name], (*path, name))
-    elif isinstance(value, list):
-        for index in range(len(value)):
-            yield from places(value[index], (*path, index))
-
-
-def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    value = copy.deepcopy(value)
-    holder = value
-    for name in path[:-1]:
-        holder = holder[name]
-    holder[path[-1]] = new
-    return value
-
-
-WRONG: list[Any] = [None, 0, "", [], {}, True, "x" * 2000, [[]], {"a": {}}, -1.5, 10**30]
-
-
 @pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_wrong_types_raise_nothing_but_errors_of_ours(case: Case) -> None:
     data = case.source.read_bytes()
@@ -275,7 +248,7 @@ def test_wrong_types_raise_nothing_but_errors_of_ours(case: Case) -> None:
         document = documents
     for path in places(document):
         for new in WRONG:
-            raw = json.dumps(changed(document, path, new)).encode()
+            raw = json.dumps(put(document, path, new)).encode()
             try:
                 found, _ = load(record, raw)
                 for session in found:

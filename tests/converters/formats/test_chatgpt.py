@@ -20,16 +20,11 @@ from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.reading import Skipped, Unit, units
 from converters.types import Context, Head
-from tests.converters.formats.vectors import (
-    counts,
-    expected,
-    projection,
-    read,
-    table,
-    vectors,
-)
+from tests.converters.formats.vectors import expected, projection, table, vectors
 from tests.pack import cases, pack
 from tests.paths import GOLDEN, needs_shared
+from tests.reading import counts, read
+from tests.wrong_types import WRONG, places, put
 
 DEVIATIONS = table("deviations_chatgpt.json")
 PNG = base64.b64decode(
@@ -552,36 +547,11 @@ def test_times() -> None:
 # any value in any member
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path]
-    items: Any = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, child in items:
-        found += places(child, (*path, key))
-    return found
-
-
-def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = put(copy[path[0]], path[1:], new)
-    return copy
-
-
-ODD: tuple[Any, ...] = (None, 0, "", [], {}, True, -1.5, "x" * 1000, [[]], {"a": {}}, 1 << 70)
-
-
 @pytest.mark.parametrize("case", ["tools", "records", "branches"])
 def test_wrong_types_everywhere(case: str) -> None:
     root = json.loads((GOLDEN / "chatgpt" / case / "input.json").read_text(encoding="utf-8"))
     for path in places(root):
-        for odd in ODD:
+        for odd in WRONG:
             ledger = Ledger()
             source = Memory(dump(put(root, path, odd)), "conversations.json")
             FORMAT.probe(source.head)

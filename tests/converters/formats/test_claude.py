@@ -30,12 +30,10 @@ from converters.ledger import Ledger
 from converters.types import Context
 from tests.converters.formats.claude_records import SID, START
 from tests.converters.formats.vectors import (
-    counts,
     expected,
     exports,
     file_name,
     projection,
-    read,
     records_of,
     session_of,
     table,
@@ -43,6 +41,7 @@ from tests.converters.formats.vectors import (
 )
 from tests.pack import cases, pack
 from tests.paths import CORPUS, needs_shared
+from tests.reading import counts, read
 from tests.sinks import MemorySink, written
 
 DEVIATIONS = table("deviations_claude.json")

@@ -25,7 +25,8 @@ from tests.converters.formats.claude_records import (
     text,
     user,
 )
-from tests.converters.formats.vectors import counts, lines, read
+from tests.reading import counts, lines, read
+from tests.wrong_types import VALUES
 
 FIX = "<command-name>/fix</command-name>\n<command-args>the bug</command-args>"
 
@@ -425,20 +426,13 @@ def test_probe(records: list[Any], score: int | None) -> None:
     assert (found.score if found else None) == score
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 _MEMBERS = st.sampled_from(
     ["type", "uuid", "parentUuid", "message", "timestamp", "isSidechain", "isMeta", "toolUseResult",
      "isCompactSummary", "agentId", "sessionId", "cwd", "subtype", "summary", "leafUuid", "data"]
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(_MEMBERS, _VALUES), max_size=4), st.integers(0, 4))
+@given(st.lists(st.tuples(_MEMBERS, VALUES), max_size=4), st.integers(0, 4))
 def test_any_value_in_any_member_is_accounted(changes: list[tuple[str, Any]], at: int) -> None:
     records = [
         user(1, "go"),

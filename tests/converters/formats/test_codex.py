@@ -32,20 +32,19 @@ from converters.ir import (
 from converters.ledger import Ledger
 from converters.types import Head
 from tests.converters.formats.vectors import (
-    counts,
     expected,
     exports,
     file_name,
-    lines,
     projection,
-    read,
     records_of,
     session_of,
     table,
     vectors,
 )
 from tests.paths import CORPUS, needs_shared
+from tests.reading import counts, lines, read
 from tests.sinks import written
+from tests.wrong_types import VALUES
 
 DEVIATIONS = table("deviations_codex.json")
 SID = "019e3b4a-1111-7222-aaaa-bbbbccccdddd"
@@ -702,20 +701,13 @@ def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
     ]
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 _MEMBERS = st.sampled_from(
     ["type", "role", "content", "summary", "call_id", "name", "arguments", "output", "info",
      "message", "action", "id", "encrypted_content", "num_turns", "input", "images"]
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(_MEMBERS, _VALUES), max_size=4), st.integers(0, 8), st.booleans())
+@given(st.lists(st.tuples(_MEMBERS, VALUES), max_size=4), st.integers(0, 8), st.booleans())
 def test_any_value_in_any_member_is_accounted(
     changes: list[tuple[str, Any]], at: int, outside: bool
 ) -> None:

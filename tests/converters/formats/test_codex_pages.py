@@ -16,8 +16,8 @@ from converters.formats.codex import FORMAT
 from converters.formats.codex.pages import Base, base_of
 from converters.reading import Reading
 from dcb.scan import EDGE, Found, Machine, scan
-from tests.converters.formats.vectors import counts, lines, read
 from tests.pack import dcb
+from tests.reading import counts, lines, read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,16 +18,10 @@ from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.reading import Skipped, Unit, read_unit, units
 from converters.types import Context, Head, Options
-from tests.converters.formats.vectors import (
-    counts,
-    expected,
-    lines,
-    projection,
-    read,
-    table,
-    vectors,
-)
+from tests.converters.formats.vectors import expected, projection, table, vectors
 from tests.paths import CORPUS, GOLDEN, needs_shared
+from tests.reading import counts, lines, read
+from tests.wrong_types import WRONG, places, put
 
 DEVIATIONS = table("deviations_gemini.json")
 SID = "0aa1b2c3-1111-4222-8333-444455556666"
@@ -490,28 +484,6 @@ def test_a_directory_that_fits_the_hash_counts_first() -> None:
 # any value in any member
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path]
-    if isinstance(value, dict):
-        for key, child in value.items():
-            found += places(child, (*path, key))
-    elif isinstance(value, list):
-        for number, child in enumerate(value):
-            found += places(child, (*path, number))
-    return found
-
-
-def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = put(copy[path[0]], path[1:], new)
-    return copy
-
-
-ODD: tuple[Any, ...] = (None, 0, "", [], {}, True, -1.5, "x" * 1000, [[]], {"a": {}}, 1 << 70)
-
-
 @pytest.mark.parametrize(
     "path", ["plain/input.json", "tools/input.jsonl", "records/input.jsonl", "branches/input.jsonl"]
 )
@@ -520,7 +492,7 @@ def test_wrong_types_everywhere(path: str) -> None:
     whole = path.endswith(".json")
     root = json.loads(text) if whole else [json.loads(line) for line in text.split("\n") if line]
     for place in places(root):
-        for odd in ODD:
+        for odd in WRONG:
             value = put(root, place, odd)
             data = (
                 lines(*value)
@@ -548,7 +520,7 @@ def test_a_checkpoint_of_odd_contents() -> None:
         {"role": "user", "parts": response({"output": "r"}, name="f")},
     ]
     for place in places(base):
-        for odd in ODD:
+        for odd in WRONG:
             ledger = Ledger()
             source = Memory(json.dumps(put(base, place, odd)).encode(), "checkpoint-x.json")
             FORMAT.probe(source.head)

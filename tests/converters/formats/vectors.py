@@ -4,51 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from converters.ir import Image, Reasoning, Session, Step, Text, ToolCall, ToolCallBlock, ToolResult
 from converters.ir import Meta as SessionMeta
 from converters.ir import Turn as SessionTurn
-from converters.ledger import Ledger, Report
-from converters.opening import Memory
-from converters.types import Context, Options
 from tests.paths import VECTORS
 
-if TYPE_CHECKING:
-    from converters.types import Format
-
 HERE = Path(__file__).parent
-
-
-def read(
-    record: Format,
-    data: bytes,
-    name: str = "session.jsonl",
-    around: dict[str, bytes] | None = None,
-    **options: Any,
-) -> tuple[list[Session], Report]:
-    """Give the sessions of bytes and the account, which must balance."""
-    ledger = Ledger(name)
-    assert record.read is not None
-    context = Context(ledger, Options(**options))
-    sessions = list(record.read(Memory(data, name, around), context))
-    report = ledger.report()
-    assert report.balanced, report
-    return sessions, report
-
-
-def lines(*records: Any) -> bytes:
-    """Give JSON Lines of objects; bytes go in as they are."""
-    return b"".join(
-        (r if isinstance(r, bytes) else json.dumps(r, ensure_ascii=False).encode()) + b"\n"
-        for r in records
-    )
-
-
-def counts(report: Report) -> dict[str, int]:
-    return {entry.rule: entry.count for entry in report.entries}
 
 
 def vectors(*parts: str) -> list[dict[str, Any]]:
