@@ -30,10 +30,8 @@ from converters.ledger import Ledger
 from converters.types import Context
 from tests.converters.formats.claude_records import SID, START
 from tests.converters.formats.vectors import (
-    expected,
+    check_converted,
     exports,
-    file_name,
-    projection,
     records_of,
     session_of,
     table,
@@ -50,15 +48,7 @@ DEVIATIONS = table("deviations_claude.json")
 @needs_shared
 @pytest.mark.parametrize("vector", vectors("converted", "claude.jsonl"), ids=lambda v: v["case"])
 def test_vectors(vector: dict[str, Any]) -> None:
-    sessions, _ = read(FORMAT, vector["inputs"][0].encode(), file_name(vector["args"]))
-    turns = projection(sessions[0].turns) if sessions else []
-    found = {"turns": turns == expected(vector["result"]["turns"])}
-    found["title"] = (sessions[0].title if sessions else "") == (vector["result"]["title"] or "")
-    known = DEVIATIONS.get(vector["case"], {"fields": []})
-    assert [name for name, same in found.items() if not same] == known["fields"]
-    if sessions and vector["result"]["meta"]:
-        assert sessions[0].meta.id == vector["result"]["meta"]["sourceId"]
-        assert sessions[0].meta.cwd == vector["result"]["meta"].get("cwd")
+    check_converted(FORMAT, vector, DEVIATIONS)
 
 
 def test_every_deviation_has_its_reason() -> None:

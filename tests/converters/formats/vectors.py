@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,6 +12,10 @@ from converters.ir import Image, Reasoning, Session, Step, Text, ToolCall, ToolC
 from converters.ir import Meta as SessionMeta
 from converters.ir import Turn as SessionTurn
 from tests.paths import VECTORS
+from tests.reading import read
+
+if TYPE_CHECKING:
+    from converters.types import Format
 
 HERE = Path(__file__).parent
 
@@ -58,6 +62,20 @@ def expected(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
             for call in step["toolCalls"]:
                 call.pop("type", None)
     return turns
+
+
+def check_converted(record: Format, vector: dict[str, Any], deviations: dict[str, Any]) -> None:
+    """Check what a log gives against the reference; ``deviations`` name the fields that differ."""
+    sessions, _ = read(record, vector["inputs"][0].encode(), file_name(vector["args"]))
+    result = vector["result"]
+    turns = projection(sessions[0].turns) if sessions else []
+    found = {"turns": turns == expected(result["turns"])}
+    found["title"] = (sessions[0].title if sessions else "") == (result["title"] or "")
+    known = deviations.get(vector["case"], {"fields": []})
+    assert [name for name, same in found.items() if not same] == known["fields"]
+    if sessions and result["meta"]:
+        assert sessions[0].meta.id == result["meta"]["sourceId"]
+        assert sessions[0].meta.cwd == result["meta"].get("cwd")
 
 
 def exports(suffix: str) -> list[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
