@@ -15,12 +15,16 @@ from converters.errors import UnknownFormat
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from converters.types import Format, Head
+    from converters.types import Format, Head, Kind
 
 __all__ = ["MARGIN", "Candidate", "NoMatch", "is_unit", "pick", "rank"]
 
 MARGIN: Final = 3
 _FIRST: Final = "interchange"
+_FOLDER: Final[frozenset[Kind]] = frozenset({"dir"})
+_DATABASE: Final[frozenset[Kind]] = frozenset({"sqlite"})
+_JSON: Final[frozenset[Kind]] = frozenset({"json", "jsonl"})
+_TEXT: Final[frozenset[Kind]] = _JSON | {"markdown", "text"}
 
 
 class Candidate(NamedTuple):
@@ -34,8 +38,9 @@ class Candidate(NamedTuple):
 def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]:
     """Give the formats that claim the input, best first. Never raises."""
     found = []
+    kinds = _kinds(head)
     for record in registry.all_formats() if formats is None else formats:
-        if record.read is None or head.is_dir != ("dir" in record.kinds and head.is_dir):
+        if record.read is None or kinds.isdisjoint(record.kinds):
             continue
         match = record.probe(head)
         if match is not None and match.score > 0:
@@ -44,6 +49,17 @@ def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]
     if found and found[0].format.id == _FIRST and found[0].score == 100:
         return found[:1]
     return found
+
+
+def _kinds(head: Head) -> frozenset[Kind]:
+    """Give the kinds of content that an input can have; the probes of other kinds are spared."""
+    if head.is_dir:
+        return _FOLDER
+    if head.is_sqlite:
+        return _DATABASE
+    if head.first in ("{", "[") and head.values:
+        return _JSON
+    return _TEXT
 
 
 def is_unit(head: Head) -> bool:

@@ -43,6 +43,7 @@ __all__ = [
     "dumps",
     "duplicate_keys",
     "elements",
+    "is_wide",
     "leading_values",
     "load",
     "loads_exact",
@@ -353,13 +354,15 @@ def leading_values(data: bytes) -> tuple[Any, ...]:
     data = data.lstrip(SPACE + b"\x00")
     if not data.startswith((b"{", b"[")):
         return _leading_lines(data)
-    value = _lenient(data)
+    first, newline, rest = data.partition(b"\n")
+    whole = _lenient(first)
+    if whole is not None and newline and rest.lstrip(SPACE):
+        # A document has nothing behind its end.
+        return _leading_lines(data)
+    value = _lenient(data) if whole is None else whole
     if value is not None:
         return (value,)
-    first, newline, _ = data.partition(b"\n")
     lines = _leading_lines(data)
-    if lines and newline and _lenient(first) is not None:
-        return lines
     closed = close_cut(data)
     value = _lenient(closed) if closed else None
     return lines if value is None else (value,)
@@ -385,6 +388,11 @@ def _lenient(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         return None
+
+
+def is_wide(data: bytes) -> bool:
+    """Whether the head of an input is UTF-16 or UTF-32, so that its texts are no ASCII bytes."""
+    return bool(_encoding(data))
 
 
 def sniff_text(data: bytes) -> str:

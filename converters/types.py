@@ -67,6 +67,15 @@ class Head:
         return jsonio.sniff_text(self.data)
 
     @cached_property
+    def first(self) -> str:
+        """The first character that is no blank; empty when there is none near the start."""
+        return jsonio.sniff_text(self.data[:4096]).lstrip("\ufeff \t\r\n")[:1]
+
+    def mentions(self, mark: str) -> bool:
+        """Whether an ASCII text stands somewhere in the head; quicker than :attr:`text`."""
+        return mark.encode() in self.data or (jsonio.is_wide(self.data) and mark in self.text)
+
+    @cached_property
     def values(self) -> tuple[Any, ...]:
         """The leading JSON values: the root of a document, or the first 20 lines of JSONL.
 
@@ -81,6 +90,26 @@ class Head:
         if len(values) == 1 and isinstance(values[0], list):
             values = tuple(values[0][:20])
         return tuple(value for value in values if isinstance(value, dict))
+
+    @cached_property
+    def samples(self) -> tuple[Any, ...]:
+        """The leading objects, and the lists of a list of lists, for probes that judge each one.
+
+        Of objects with the same members of the same kinds, type and role, the first one speaks
+        for the others.
+        """
+        values = self.values
+        if len(values) == 1 and isinstance(values[0], list):
+            values = tuple(values[0][:20])
+        found: dict[Any, Any] = {}
+        for number, value in enumerate(values):
+            if isinstance(value, dict):
+                marks = (value.get("type"), value.get("role"))
+                texts = tuple(mark if isinstance(mark, str) else None for mark in marks)
+                found.setdefault((texts, *value, *map(type, value.values())), value)
+            elif isinstance(value, list):
+                found[number] = value
+        return tuple(found.values())
 
     @property
     def root(self) -> Any:

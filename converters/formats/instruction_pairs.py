@@ -84,7 +84,7 @@ _SHAPE: Final = rows.Shape(_is_document, _never)
 
 def probe(head: Head) -> Match | None:
     """Recognise the pairs of columns; a row with messages of its own is no pair."""
-    for value in rows.candidates(head):
+    for value in head.samples:
         if isinstance(value, list) or "messages" in value or "conversations" in value:
             continue
         found = _columns(value)

@@ -29,7 +29,6 @@ __all__ = [
     "Row",
     "Shape",
     "best_match",
-    "candidates",
     "mint_id",
     "pointer",
     "rows",
@@ -356,18 +355,10 @@ def untyped(row: Row) -> Row:
     return row._replace(value=_decode(row.raw or b"null"))
 
 
-def candidates(head: Head) -> tuple[Any, ...]:
-    """Give what a probe should look at: the leading objects, and the lists of a list of lists."""
-    values = head.values
-    if len(values) == 1 and isinstance(values[0], list):
-        values = tuple(values[0][:_SAMPLE])
-    return tuple(value for value in values if isinstance(value, dict | list))
-
-
 def best_match(head: Head, judge: Callable[[Any], Match | None]) -> Match | None:
     """Give the highest score that ``judge`` finds among the candidates, the first of equals."""
     best: Match | None = None
-    for value in candidates(head):
+    for value in head.samples:
         match = judge(value)
         if match is not None and (best is None or match.score > best.score):
             best = match

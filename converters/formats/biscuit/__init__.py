@@ -41,6 +41,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from converters import jsonio
 from converters.formats.biscuit.alltxt import is_alltxt, parse_alltxt
 from converters.formats.biscuit.condense import edit_only, join, split, split_as_source, strip
 from converters.formats.biscuit.ctx import COMPRESSED, build_ctx, parse_ctx, rebuild
@@ -71,8 +72,7 @@ _CTX: Final = re.compile(r'"(?:biscuitLines|lastCompressedFloor)"[ \t\r\n]*+:')
 
 def probe(head: Head) -> Match | None:
     """Recognise the files by their content: header lines, members, first lines of logs."""
-    start = head.text.lstrip("\ufeff \t\r\n")[:1]
-    if start in ("{", "["):
+    if head.first in ("{", "["):
         return _probe_json(head)
     text = head.text.removeprefix("\ufeff")
     if is_alltxt(text):
@@ -115,7 +115,7 @@ def _probe_json(head: Head) -> Match | None:
         return Match(100, "messages with _floor")
     if any(isinstance(r, dict) and (r.get("_biscuit") or r.get("_biscuitPrefix")) for r in records):
         return Match(100, "a biscuit message")
-    if _CTX.search(head.text[:4096]) and head.text.lstrip("\ufeff \t\r\n").startswith("{"):
+    if head.first == "{" and _CTX.search(jsonio.sniff_text(head.data[:16384])[:4096]):
         return Match(90, "members of a ctx.json")
     return None
 

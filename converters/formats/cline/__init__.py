@@ -50,7 +50,7 @@ def probe(head: Head) -> Match | None:
     if first.get("role") in ("user", "assistant") and "content" in first:
         if any("modelInfo" in record for record in head.records):
             return Match(94, "messages with modelInfo")
-        if any(mark in head.text for mark in _MARKS):
+        if any(head.mentions(mark) for mark in _MARKS):
             return Match(94, "messages with <task> or <environment_details>")
     named = head.name.replace("!", "/").rpartition("/")[2] in (_HISTORY, *_PANEL)
     if named and ("role" in first or ("type" in first and "text" in first)):

@@ -71,7 +71,7 @@ def probe(head: Head) -> Match | None:
         and "type" not in first
     ):
         return Match(88, "lines with role and message.content, without type")
-    if is_text_transcript(head.text):
+    if head.first == "u" and is_text_transcript(head.text):
         return Match(70, "text with user: and assistant: lines and a user_query")
     return None
 

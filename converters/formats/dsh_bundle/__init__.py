@@ -46,7 +46,7 @@ _PIECE: Final = 1 << 20
 
 def probe(head: Head) -> Match | None:
     """Recognise the content mark of a bundle; the first mark decides (Interchange v1, 3.1)."""
-    found = _MARK.search(head.text[:_WINDOW])
+    found = _MARK.search(head.text[:_WINDOW]) if head.mentions("dsh-chat-import") else None
     if found is None or found[1] != "bundle" or units(head.text[: found.end()]) > _WINDOW:
         return None
     return Match(100, 'content mark "bundle"')

@@ -55,7 +55,7 @@ def marker_of(text: str) -> str | None:
 
 def probe(head: Head) -> Match | None:
     """Recognise the content mark; a document without it only by the shape of its turns."""
-    if marker_of(head.text) == "generic":
+    if head.mentions("dsh-chat-import") and marker_of(head.text) == "generic":
         return Match(100, 'content mark "interchange"')
     root = head.root
     if isinstance(root, dict) and isinstance(root.get("turns"), list) and "meta" in root:

@@ -60,7 +60,7 @@ _SHAPE: Final = rows.Shape(_is_document, _is_message)
 
 def probe(head: Head) -> Match | None:
     """Recognise messages of ``from`` and ``value``."""
-    for value in rows.candidates(head):
+    for value in head.samples:
         if isinstance(value, list):
             if any(_is_message(item) for item in value[:20]):
                 return Match(85, "lists of from and value")
