@@ -96,14 +96,9 @@ def _unpacked(content: Content, name: str, limits: Limits) -> Content:
 def _names(tree: Tree, folder: str) -> frozenset[str]:
     """Give the names in a folder, folders with a trailing slash."""
     try:
-        entries = tree.entries(folder)
+        return tree.entries(folder).names
     except DcbError:
         return frozenset()
-    return frozenset(
-        entry.name + "/" if entry.kind == "dir" else entry.name
-        for entry in entries
-        if entry.kind in ("file", "dir")
-    )
 
 
 class Stored(_Named):

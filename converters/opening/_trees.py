@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._content import Plain
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
     from converters.opening._content import Content
 
-__all__ = ["DiskTree", "Entry", "IndexTree", "Tree", "find"]
+__all__ = ["DiskTree", "Entry", "IndexTree", "Listing", "Tree", "find"]
 
 _LISTINGS: Final = 16
 _DEEPEST: Final = 255
 _UPS: Final = 4
+_MAGIC: Final = frozenset("*?[")
 _KINDS: Final = (
     (stat.S_ISREG, "file"),
     (stat.S_ISDIR, "dir"),
@@ -37,11 +39,32 @@ class Entry(NamedTuple):
     kind: str
 
 
+class Listing(tuple[Entry, ...]):  # noqa: SLOT001 - what is cached needs a dict
+    """What is in a folder, sorted by name."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of files and of folders, these with a trailing slash."""
+        return frozenset(
+            entry.name + "/" if entry.kind == "dir" else entry.name
+            for entry in self
+            if entry.kind in ("file", "dir")
+        )
+
+    @cached_property
+    def by_name(self) -> dict[str, Entry]:
+        """The entries by their names."""
+        return {entry.name: entry for entry in self}
+
+
 class Tree(Protocol):
     """Folders and files under one name."""
 
-    def entries(self, folder: str) -> tuple[Entry, ...]:
+    def entries(self, folder: str) -> Listing:
         """Give what is in a folder, sorted by name; raises :class:`BadInput`."""
+
+    def entry(self, folder: str, name: str) -> Entry | None:
+        """Give one entry of a folder, without its neighbours."""
 
     def join(self, folder: str, name: str) -> str:
         """Give the path of an entry."""
@@ -65,9 +88,13 @@ class DiskTree:
     """Folders on disk; links in them are not followed."""
 
     def __init__(self) -> None:
-        self._listings: dict[str, tuple[Entry, ...]] = {}
+        self._listings: dict[str, Listing] = {}
 
-    def entries(self, folder: str) -> tuple[Entry, ...]:
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process looks for itself: a listing would travel with each input of a folder.
+        return {"_listings": {}}
+
+    def entries(self, folder: str) -> Listing:
         """Give what is in a folder, sorted by name; raises :class:`BadInput`."""
         known = self._listings.get(folder)
         if known is not None:
@@ -82,8 +109,18 @@ class DiskTree:
             raise plain_error(error, folder) from error
         if len(self._listings) >= _LISTINGS:
             del self._listings[next(iter(self._listings))]
-        result = self._listings[folder] = tuple(sorted(listing))
+        result = self._listings[folder] = Listing(sorted(listing))
         return result
+
+    def entry(self, folder: str, name: str) -> Entry | None:
+        """Give one entry of a folder, without its neighbours."""
+        known = self._listings.get(folder)
+        if known is not None:
+            return known.by_name.get(name)
+        try:
+            return Entry(name, kind_of(os.lstat(self.join(folder, name)).st_mode))
+        except (OSError, ValueError):
+            return None
 
     def join(self, folder: str, name: str) -> str:
         """Give the path of an entry."""
@@ -113,7 +150,7 @@ class IndexTree:
         self._name = name
         self._files: dict[str, tuple[str, str, Callable[[], Content]]] = {}
         self._folders: dict[str, list[Entry]] = {"": []}
-        self._sorted: set[str] = set()
+        self._listings: dict[str, Listing] = {}
         self._repeated: dict[str, int] = {}
         self._most = folders
 
@@ -135,6 +172,7 @@ class IndexTree:
                     raise LimitReached(f"more than {self._most} folders", path=self._name)
                 self._folders[below] = []
                 self._folders[here].append(Entry(part, "dir"))
+                self._listings.pop(here, None)
             here = below
         first = key = f"{here}/{parts[-1]}" if here else parts[-1]
         number = self._repeated.get(first, 1)
@@ -144,18 +182,23 @@ class IndexTree:
         self._repeated[first] = number
         self._files[key] = (kind, shown if number == 1 else f"{shown}#{number}", content)
         self._folders[here].append(Entry(key.rpartition("/")[2], kind))
+        self._listings.pop(here, None)
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def entries(self, folder: str) -> tuple[Entry, ...]:
+    def entries(self, folder: str) -> Listing:
         """Give what is in a folder, sorted by name."""
-        if folder not in self._folders:
-            raise BadInput("no such folder", path=self.display(folder))
-        if folder not in self._sorted:
-            self._folders[folder].sort()
-            self._sorted.add(folder)
-        return tuple(self._folders[folder])
+        known = self._listings.get(folder)
+        if known is None:
+            if folder not in self._folders:
+                raise BadInput("no such folder", path=self.display(folder))
+            known = self._listings[folder] = Listing(sorted(self._folders[folder]))
+        return known
+
+    def entry(self, folder: str, name: str) -> Entry | None:
+        """Give one entry of a folder, without its neighbours."""
+        return self.entries(folder).by_name.get(name) if folder in self._folders else None
 
     def join(self, folder: str, name: str) -> str:
         """Give the path of an entry."""
@@ -203,15 +246,16 @@ def find(tree: Tree, folder: str, pattern: str) -> Iterator[tuple[str, str]]:
                 stack.append((above, rest))
             continue
         try:
-            entries = tree.entries(here)
+            entries = _matching(tree, here, part)
         except DcbError:
             continue
-        below = [tree.join(here, entry.name) for entry in entries if entry.kind == "dir"]
         if part == "**":
+            below = [tree.join(here, entry.name) for entry in entries if entry.kind == "dir"]
             stack += [(path, state[1]) for path in below]
             stack.append((here, rest or ("*",)))
             continue
-        for path in _matching(tree, here, entries, part, "dir" if rest else "file"):
+        kind = "dir" if rest else "file"
+        for path in [tree.join(here, entry.name) for entry in entries if entry.kind == kind]:
             if rest:
                 stack.append((path, rest))
             else:
@@ -219,9 +263,12 @@ def find(tree: Tree, folder: str, pattern: str) -> Iterator[tuple[str, str]]:
     yield from sorted(found, key=lambda pair: pair[1])
 
 
-def _matching(
-    tree: Tree, folder: str, entries: Iterable[Entry], part: str, kind: str
-) -> Iterator[str]:
-    for entry in entries:
-        if entry.kind == kind and fnmatch.fnmatchcase(entry.name, part):
-            yield tree.join(folder, entry.name)
+def _matching(tree: Tree, folder: str, part: str) -> Iterable[Entry]:
+    """Give the entries of a folder that a part of a glob fits; ``**`` fits all."""
+    if _MAGIC.isdisjoint(part):
+        entry = tree.entry(folder, part)
+        return () if entry is None else (entry,)
+    entries = tree.entries(folder)
+    if part == "**":
+        return entries
+    return [entry for entry in entries if fnmatch.fnmatchcase(entry.name, part)]
