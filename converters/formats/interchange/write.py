@@ -81,9 +81,17 @@ def _write(session: Session, sink: Sink) -> None:
     if own:
         tail["x-dcb"] = own
     if tail:
-        batch.append(b"," + jsonio.dumps(tail)[1:-1])
+        batch.append(b"," + _plain(tail)[1:-1])
     batch.append(b"}\n")
     sink.write(b"".join(batch))
+
+
+def _plain(value: dict[str, Any]) -> bytes:
+    """Write an object as the encoder of sessions does; what it refuses goes the slower way."""
+    try:
+        return _encode(value)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return jsonio.dumps(value)
 
 
 def _weight(turn: Turn) -> int:
