@@ -12,7 +12,7 @@ import gc
 import tempfile
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
 from converters import registry
 from converters.errors import DcbError, OutputError
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from converters.ir import Session
 
 _T = TypeVar("_T")
+
+_TOGETHER: Final = 16
+"""Outputs whose bytes are sent to the disk in one go."""
 
 __all__ = [
     "Job",
@@ -127,7 +130,6 @@ def _convert(unit: Unit, job: Job) -> Outcome:
     try:
         for session in read_unit(unit, reading):
             outcome.made.append(write_one(session, target, job, writing))
-        files.sync_all(made.temporary for made in outcome.made)
     except DcbError as error:
         outcome.error = error
         discard(outcome.made)
@@ -210,10 +212,35 @@ def guard(target: Path, sources: Iterable[Path]) -> None:
 def run(
     units: Iterable[Unit], job: Job, *, jobs: int = 1, executor: Executor | None = None
 ) -> Iterator[Outcome]:
-    """Convert inputs, ``jobs`` at a time, and give the outcomes in input order.
+    """Convert inputs, ``jobs`` at a time, and give the outcomes in input order, synced.
 
-    With an ``executor`` (anything with ``submit``, such as dask's) the work goes there.
+    With an ``executor`` (anything with ``submit``, such as dask's) the work goes there. Raises
+    :class:`OutputError` when the disk refuses an output.
     """
+    waiting: list[Outcome] = []
+    count = 0
+    try:
+        for outcome in _converted(units, job, jobs=jobs, executor=executor):
+            waiting.append(outcome)
+            count += len(outcome.made)
+            if count >= _TOGETHER:
+                yield from _synced(waiting)
+                waiting, count = [], 0
+        yield from _synced(waiting)
+        waiting = []
+    finally:
+        for outcome in waiting:
+            discard(outcome.made)
+
+
+def _synced(outcomes: list[Outcome]) -> list[Outcome]:
+    files.sync_all(made.temporary for outcome in outcomes for made in outcome.made)
+    return outcomes
+
+
+def _converted(
+    units: Iterable[Unit], job: Job, *, jobs: int, executor: Executor | None
+) -> Iterator[Outcome]:
     if jobs <= 1 and executor is None:
         for unit in units:
             yield convert_unit(unit, job)

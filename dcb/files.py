@@ -145,11 +145,16 @@ def finish(stream: BinaryIO) -> None:
 
 def sync_all(paths: Iterable[Path]) -> None:
     """Fsync written files, several at once: a disk takes many requests for the price of one."""
-    # Most runs write one file; the pool takes a while to load.
+    waiting = list(paths)
+    if len(waiting) <= 1:
+        for path in waiting:
+            _sync_file(path)
+        return
+    # Most inputs give one file; the pool takes a while to load.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(_sync_file, paths):
+        for _ in pool.map(_sync_file, waiting):
             pass
 
 
