@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import generate
 
-_DCB = "from dcb.cli import main; main()"
+DCB = "from dcb.cli import main; main()"
 _FLOORS = {
     ".jsonl": "import sys, orjson\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)",
     ".json": "import sys, orjson\norjson.loads(open(sys.argv[1], 'rb').read())",
@@ -77,13 +78,13 @@ def measure(kind: str, megabytes: float, runs: int, folder: Path) -> str:
     ours: list[Run] = []
     starts: list[Run] = []
     bare: list[Run] = []
-    child("-c", _DCB, *convert, "-o", str(target))
+    child("-c", DCB, *convert, "-o", str(target))
     for _ in range(runs):
-        target.unlink()
+        shutil.rmtree(target) if target.is_dir() else target.unlink()
         bare.append(child("-c", "import orjson"))
-        starts.append(child("-c", _DCB, "--version"))
+        starts.append(child("-c", DCB, "--version"))
         floors.append(child("-c", _FLOORS[suffix], str(source)))
-        ours.append(child("-c", _DCB, *convert, "-o", str(target)))
+        ours.append(child("-c", DCB, *convert, "-o", str(target)))
     floor = median(floors, median(bare))
     dcb = median(ours, median(starts))
     return (
