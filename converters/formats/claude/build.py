@@ -225,7 +225,8 @@ def time_of(record: Record) -> int | None:
     seconds = time.timestamp()
     if seconds < 0:
         return round(seconds * 1000)
-    return int(seconds) * 1000 + time.microsecond // 1000
+    # Whole milliseconds; the half microsecond makes up for binary fractions.
+    return int(seconds * 1000 + 5e-4)
 
 
 def _usage(raw: RawUsage) -> Usage | None:
