@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from converters import detection, opening, registry
 from converters.detection import NoMatch
@@ -23,6 +24,15 @@ __all__ = ["COMPANION", "Reading", "Skipped", "Unit", "read_unit", "units"]
 COMPANION = "belongs to another input"
 
 
+class Spread(Protocol):
+    """Something that applies a function to inputs, in order, as ``map`` does."""
+
+    def __call__(
+        self, function: Callable[[Input], Any], inputs: Iterable[Input], /
+    ) -> Iterable[Any]:
+        """Give the results in the order of the inputs."""
+
+
 class Unit(NamedTuple):
     """One input and the format that reads it; ``only``: the one session that is wanted."""
 
@@ -35,19 +45,23 @@ def units(
     source: str | Path,
     *,
     from_: str | None = None,
+    spread: Spread = map,
     **how: Any,
 ) -> Iterator[Unit | Skipped | DcbError]:
     """Give what a named source holds: inputs with their formats, in sorted order.
 
     Problems come as values, so that one bad entry of a folder or archive stops
     nothing. ``from_`` forces a format (or the best member of a group). A file that is a
-    declared companion of another input is left out, named. ``how`` goes to
-    :func:`converters.opening.open_inputs`.
+    declared companion of another input is left out, named. ``spread`` is a ``map`` that may
+    look at inputs in other processes. ``how`` goes to :func:`converters.opening.open_inputs`.
     """
     formats = None if from_ is None else registry.lookup(from_)
+    entries = list(opening.open_inputs(source, is_unit=_unit_of(formats), **how))
+    inputs = [entry for entry in entries if not isinstance(entry, DcbError | Skipped)]
+    recognised = iter(spread(partial(_recognise, formats=formats), inputs))
     found = [
-        entry if isinstance(entry, DcbError | Skipped) else _recognise(entry, formats)
-        for entry in opening.open_inputs(source, is_unit=_unit_of(formats), **how)
+        entry if isinstance(entry, DcbError | Skipped) else _as_unit(entry, next(recognised))
+        for entry in entries
     ]
     owned: set[str] = set()
     if len(found) > 1:
@@ -77,12 +91,16 @@ def _unit_of(formats: Iterable[Format] | None) -> Callable[[Head], bool]:
     return lambda head: bool(detection.rank(head, kept))
 
 
-def _recognise(found: Input, formats: tuple[Format, ...] | None) -> Unit | Skipped | DcbError:
+def _as_unit(found: Input, what: Format | Skipped | DcbError) -> Unit | Skipped | DcbError:
+    return what if isinstance(what, Skipped | DcbError) else Unit(found, what)
+
+
+def _recognise(found: Input, formats: tuple[Format, ...] | None) -> Format | Skipped | DcbError:
     """Find the format; inside a folder or archive what no format claims is only named."""
     try:
         if formats is not None and len(formats) == 1:
-            return Unit(found, _readable(formats[0]))
-        return Unit(found, detection.pick(found.head, formats).format)
+            return _readable(formats[0])
+        return detection.pick(found.head, formats).format
     except NoMatch as error:
         return Skipped(found.name, error.message) if found.nested else error
     except DcbError as error:

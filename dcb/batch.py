@@ -11,6 +11,7 @@ import contextlib
 import gc
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from converters.ir import Session
+    from converters.reading import Spread
 
 _T = TypeVar("_T")
 
 _TOGETHER: Final = 16
 """Outputs whose bytes are sent to the disk in one go."""
+
+_LOOKS: Final = 8
+"""Inputs that a worker looks at before it answers."""
 
 __all__ = [
     "Job",
@@ -43,8 +48,10 @@ __all__ = [
     "discard",
     "guard",
     "peek",
+    "processes",
     "run",
     "spool",
+    "spread",
     "uncollected",
     "write_one",
 ]
@@ -245,13 +252,29 @@ def _converted(
         for unit in units:
             yield convert_unit(unit, job)
         return
+    with processes(jobs) if executor is None else contextlib.nullcontext(executor) as found:
+        assert found is not None  # noqa: S101 - jobs is more than one
+        yield from _ordered(found, units, job, ahead=4 * max(jobs, 2))
+
+
+@contextlib.contextmanager
+def processes(jobs: int) -> Iterator[Executor | None]:
+    """Give worker processes for a block; ``None`` for one job, which needs none."""
+    if jobs <= 1:
+        yield None
+        return
     # Most runs need no processes; their machinery takes a while to load.
     from concurrent.futures import ProcessPoolExecutor
 
-    with contextlib.ExitStack() as stack:
-        if executor is None:
-            executor = stack.enter_context(ProcessPoolExecutor(jobs))
-        yield from _ordered(executor, units, job, ahead=4 * max(jobs, 2))
+    # What is loaded before the workers start need not be loaded in each of them.
+    registry.all_formats()
+    with ProcessPoolExecutor(jobs) as executor:
+        yield executor
+
+
+def spread(executor: Executor | None) -> Spread:
+    """Give the ``map`` that lets workers look at inputs."""
+    return map if executor is None else partial(executor.map, chunksize=_LOOKS)
 
 
 def _ordered(

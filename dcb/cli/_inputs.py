@@ -12,7 +12,7 @@ import typer
 
 from converters import opening
 from converters.errors import BadInput, DcbError, UsageError
-from converters.reading import COMPANION, Skipped, Unit, units
+from converters.reading import COMPANION, Skipped, Spread, Unit, units
 from converters.types import Options
 from dcb.cli import _run
 
@@ -95,11 +95,16 @@ def collect(
     from_: str | None = None,
     on_error: Callable[[DcbError], None],
     on_skip: Callable[[Skipped], None] = lambda _: None,
+    spread: Spread = map,
 ) -> Iterator[Unit]:
-    """Give every input with its format; problems go to the callbacks and stop nothing."""
+    """Give every input with its format; problems go to the callbacks and stop nothing.
+
+    ``spread`` is that of :func:`converters.reading.units`.
+    """
     for name in inputs:
         for source, forced, only in _resolve(name, from_):
-            for found in units(source, from_=forced, stdin=_stdin(), openers=_openers()):
+            how = {"stdin": _stdin(), "openers": _openers()}
+            for found in units(source, from_=forced, spread=spread, **how):
                 if isinstance(found, Skipped):
                     on_skip(found)
                 elif isinstance(found, DcbError):

@@ -31,6 +31,7 @@ from dcb.cli._inputs import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
 
     from converters.ir import Session
     from converters.types import Format
@@ -116,12 +117,18 @@ def convert(
         raise OutputError("the file exists", path=str(report), hint="overwrite with --force")
     run = _Run(json=json, itemize=report is not None or json or strict)
     sources = local_paths(inputs)
-    found = collect(inputs, from_=from_, on_error=run.fail, on_skip=run.skip)
     job = batch.Job(
         to=target.id, folder=Path(output), options=options, to_options=given, itemize=run.itemize
     )
-    plan = _Plan(output, target, sources, job, force=force, jobs=jobs)
-    with batch.uncollected():
+    with batch.uncollected(), batch.processes(jobs) as workers:
+        found = collect(
+            inputs,
+            from_=from_,
+            on_error=run.fail,
+            on_skip=run.skip,
+            spread=batch.spread(workers),
+        )
+        plan = _Plan(output, target, sources, job, force=force, jobs=jobs, workers=workers)
         plan.carry_out(found, run)
     _finish(run, report, force=force, strict=strict)
 
@@ -170,6 +177,7 @@ class _Plan:
         *,
         force: bool,
         jobs: int,
+        workers: Executor | None,
     ) -> None:
         self.output = output
         self.target = target
@@ -177,6 +185,7 @@ class _Plan:
         self.job = job
         self.force = force
         self.jobs = jobs
+        self.workers = workers
 
     def carry_out(self, units: Iterator[Unit], run: _Run) -> None:
         """Convert everything to where ``-o`` points."""
@@ -286,7 +295,7 @@ class _Plan:
 
     def _to_folder(self, units: Iterator[Unit], run: _Run) -> None:
         with self._names() as names:
-            for outcome in batch.run(units, self.job, jobs=self.jobs):
+            for outcome in batch.run(units, self.job, jobs=self.jobs, executor=self.workers):
                 if outcome.error is not None:
                     run.fail(outcome.error)
                 run.outcomes.append(outcome.report)
