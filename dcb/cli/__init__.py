@@ -6,6 +6,7 @@ Commands live in modules of their own and are imported when they run, so that
 
 from __future__ import annotations
 
+import gc
 import importlib
 from importlib import metadata
 from typing import Annotated, Any, Final
@@ -112,5 +113,7 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit with the code."""
+    # Imports alone make many times the 700 objects after which Python looks for cycles.
+    gc.set_threshold(50_000)
     _run.catch_signals()
     app()
