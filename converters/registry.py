@@ -8,13 +8,11 @@ import only.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
 import warnings
 from functools import cache
-from importlib import metadata
 
 from converters.errors import UsageError
 from converters.types import Format
@@ -49,6 +47,9 @@ def _plugins() -> dict[str, Format]:
     found: dict[str, Format] = {}
     if not _enabled:
         return found
+    # Takes as long to load as a format; a run between two known formats needs no plugin.
+    from importlib import metadata
+
     own = {name.replace("_", "-") for name in _builtin()}
     for entry in metadata.entry_points(group=GROUP):
         try:
@@ -99,6 +100,8 @@ def lookup(name: str) -> tuple[Format, ...]:
     if found:
         return found
     known = [record.id for record in formats]
+    import difflib
+
     near = difflib.get_close_matches(name, known, 1)
     raise UsageError(
         f"no format is called {name!r}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
-from importlib import metadata
+import importlib.util
 from typing import Annotated, Any, Final
 
 import typer
@@ -88,6 +88,9 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
+        # Takes longer to load than the rest of the help.
+        from importlib import metadata
+
         typer.echo(f"dcb {metadata.version('dcb')}")
         raise typer.Exit
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -189,6 +188,8 @@ def _finish(results: list[write.Result], form: str, *, warnings_as_errors: bool)
     if form == "json":
         _run.emit({"files": len(results), "errors": errors, "warnings": warnings})
     elif form == "sarif":
+        from importlib import metadata
+
         _run.emit(write.sarif(results, metadata.version("dcb")))
     elif form == "junit":
         sys.stdout.buffer.write(write.junit(results).encode())
