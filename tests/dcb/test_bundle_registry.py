@@ -12,13 +12,13 @@ from converters import registry
 from converters.errors import DcbError
 from converters.formats.dsh_bundle import document as bundle
 from converters.ledger import Ledger
-from converters.opening import open_inputs
 from converters.reading import Unit, read_unit, units
 from converters.types import Context, Options
 from dcb.bundle.drafts import Job
 from dcb.bundle.export import export
 from dcb.bundle.restore import Plan, restore
 from dcb.bundle.verify import check_input
+from tests.dcb.bundle.bundles import opened
 from tests.goldens import Case, case_id, cases
 from tests.sinks import written
 
@@ -73,8 +73,7 @@ def test_export_and_restore(case: Case, tmp_path: Path) -> None:
     assert len(set(bundles)) == len(golden.sessions)
     documents = []
     for path in bundles:
-        (source,) = open_inputs(path)
-        assert check_input(source).problems == []  # type: ignore[arg-type]
+        assert check_input(opened(path)).problems == []
         documents.append(bundle.parse(path.read_bytes()))
     _as_logs(bundles, golden, tmp_path / "machine-b")
     _as_documents(bundles, golden, tmp_path / "machine-c")
@@ -87,8 +86,7 @@ def _plan(into: Path, to: str | None) -> Plan:
 
 
 def _restore(path: Path, plan: Plan) -> Any:
-    (source,) = open_inputs(path)
-    return restore(source, plan)  # type: ignore[arg-type]
+    return restore(opened(path), plan)
 
 
 def _as_logs(bundles: list[Path], golden: Golden, into: Path) -> None:

@@ -46,7 +46,3 @@ def read(source: Input, **options: Any) -> tuple[Session, Report]:
     assert report.balanced
     assert report.records.total > 0
     return session, report
-
-
-def rules(report: Report) -> dict[str, int]:
-    return {entry.rule: entry.count for entry in report.entries}

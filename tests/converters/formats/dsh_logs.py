@@ -32,8 +32,9 @@ def read(
     data: bytes, around: dict[str, bytes] | None = None, **options: Any
 ) -> tuple[list[Session], Ledger]:
     ledger = Ledger()
+    assert dsh.FORMAT.read is not None
     ctx = Context(ledger, Options(**options))
-    found = list(dsh.FORMAT.read(Memory(data, "session.jsonl", around), ctx))  # type: ignore[misc]
+    found = list(dsh.FORMAT.read(Memory(data, "session.jsonl", around), ctx))
     assert ledger.report().balanced
     return found, ledger
 

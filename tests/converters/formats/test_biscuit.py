@@ -21,7 +21,8 @@ from converters.ir import (
 from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.types import Context
-from tests.converters.formats.biscuit_dumps import DAY, DUMP, read, rules, session_of
+from tests.converters.formats.biscuit_dumps import DAY, DUMP, read, session_of
+from tests.reading import counts
 
 # ---------------------------------------------------------------- detection
 
@@ -71,7 +72,7 @@ def test_dump_into_turns() -> None:
     assert done.time == DAY + 15 * 60_000
     assert (look.time, first.time) == (None, None)
     assert report.records.mapped == 2
-    found = rules(report)
+    found = counts(report)
     assert found["biscuit-tool-result-missing"] == 1
     assert found["biscuit-time-coarse"] == found["biscuit-question-flattened"] == 2
     assert "biscuit-floor-missing" not in found
@@ -98,7 +99,7 @@ def test_floors_of_one_number_have_calls_of_their_own() -> None:
     text = "=== F2 ===\nQ: a\n[A → run_command] x\n\n=== F2 ===\nQ: b\n[A → run_command] y"
     session, report = session_of(text)
     assert [t.steps[0].tool_calls[0].id for t in session.turns] == ["f2-a0", "f2.2-a0"]
-    assert "duplicate-tool-call" not in rules(report)
+    assert "duplicate-tool-call" not in counts(report)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"plain text\n", b"{}", b"[]", b"[1,2]", b"\xff"])
@@ -119,7 +120,7 @@ def test_cut_ctx_gives_its_whole_floors() -> None:
     whole = ctx.build_ctx(split(DUMP))
     session, report = session_of(whole[:-60], "ctx.json")
     assert [turn.prompt for turn in session.turns] == ["one"]
-    assert rules(report)["truncated-input"] == 1
+    assert counts(report)["truncated-input"] == 1
 
 
 def test_raw_floors_beside_a_ctx_take_the_place_of_its_floors() -> None:
@@ -140,7 +141,7 @@ def test_raw_floors_beside_a_ctx_take_the_place_of_its_floors() -> None:
     source = Memory(ctx.build_ctx(split(DUMP)), "ctx.json", around)
     session, report = read(source)
     assert [turn.prompt for turn in session.turns] == ["one\nin full", "two", "third"]
-    found = rules(report)
+    found = counts(report)
     assert found["duplicate-record"] == 1
     assert found["malformed-record"] == 1
     assert found["biscuit-time-coarse"] == 1

@@ -24,8 +24,9 @@ from converters.ir import (
     Turn,
 )
 from converters.ledger import Ledger
-from tests.converters.formats.biscuit_dumps import DAY, DUMP, rules, session_of
+from tests.converters.formats.biscuit_dumps import DAY, DUMP, session_of
 from tests.paths import VECTORS, needs_shared
+from tests.reading import counts
 from tests.sinks import written
 
 
@@ -115,7 +116,7 @@ def test_written_dump() -> None:
         "Q: next\n"
         "A: ok"
     )
-    found = rules(ledger.report())
+    found = counts(ledger.report())
     assert found["biscuit-question-flattened"] == 2  # the prompt and its block
     assert found["biscuit-answer-flattened"] == 1
     assert found["biscuit-reasoning-missing"] == 1
@@ -150,7 +151,7 @@ def test_threshold() -> None:
     assert stripped == strip(DUMP) == text_of(given, threshold=0)
     report = ledger.report()
     assert report.balanced
-    assert rules(report)["biscuit-box-stripped"] == 2  # the result and its text
+    assert counts(report)["biscuit-box-stripped"] == 2  # the result and its text
 
 
 def test_edit_only() -> None:
@@ -163,7 +164,7 @@ def test_edit_only() -> None:
     )
     report = ledger.report()
     assert report.balanced
-    found = rules(report)
+    found = counts(report)
     assert found["biscuit-actions-filtered"] == 3  # call, result, text
     assert found["step-merged"] == 1
 
@@ -211,7 +212,7 @@ def test_a_box_that_would_not_be_found_again_is_left_out(output: str) -> None:
     ledger = Ledger()
     back, _ = session_of(text_of(given, ledger))
     assert [t.prompt for t in back.turns] == ["x", "y"]
-    assert rules(ledger.report())["biscuit-box-stripped"] == 2
+    assert counts(ledger.report())["biscuit-box-stripped"] == 2
     lucky = command("cat", "=== F2 ===\nQ: fake\n")
     back, _ = session_of(text_of(session(turn("x", lucky), turn("y"))))
     assert back.turns[0].steps[0].tool_results[0].content == [Text("=== F2 ===\nQ: fake")]
@@ -222,4 +223,4 @@ def test_times_that_no_header_holds() -> None:
         ledger = Ledger()
         given = session(turn("x", Step([Text("y")]), time=ms))
         assert text_of(given, ledger).startswith("=== F1 ===\n")
-        assert rules(ledger.report())["time-dropped"] == 1
+        assert counts(ledger.report())["time-dropped"] == 1

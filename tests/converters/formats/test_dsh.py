@@ -32,10 +32,8 @@ from converters.opening import Memory
 from converters.types import Context, Head
 from tests.converters.formats.dsh_logs import LOGS, PNG, event, read, texts
 from tests.paths import CORPUS, needs_shared
-
-
-def lines(*records: dict[str, Any]) -> bytes:
-    return b"".join(json.dumps(r, ensure_ascii=False).encode() + b"\n" for r in records)
+from tests.reading import lines
+from tests.wrong_types import WRONG, places, put
 
 
 def human(seq: int, text: str, **more: Any) -> dict[str, Any]:
@@ -339,7 +337,8 @@ def test_attachment_ids_never_become_paths(identity: Any) -> None:
 
     block = {"type": "image", "attachment": {"attachmentId": identity, "mediaType": "image/png"}}
     log = lines(HEADER, human(0, "q", content=[block, {"type": "text", "text": "q"}]))
-    list(dsh.FORMAT.read(Spy(log, "session.jsonl"), Context(Ledger())))  # type: ignore[misc]
+    assert dsh.FORMAT.read is not None
+    list(dsh.FORMAT.read(Spy(log, "session.jsonl"), Context(Ledger())))
 
 
 # -- probing -----------------------------------------------------------------------------------
@@ -386,9 +385,10 @@ KINDS = [
     )
 )
 def test_any_shape_is_counted_and_nothing_breaks(records: list[dict[str, Any]]) -> None:
+    assert dsh.FORMAT.read is not None
     ledger = Ledger()
     source = Memory(lines(HEADER, *records), "s.jsonl")
-    list(dsh.FORMAT.read(source, Context(ledger)))  # type: ignore[misc]
+    list(dsh.FORMAT.read(source, Context(ledger)))
     assert ledger.report().balanced
     clean(records)
 
@@ -429,29 +429,12 @@ GOOD = [
 ]
 
 
-def spots(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, child in items:
-        found += spots(child, (*path, key))
-    return found
-
-
 def test_each_value_replaced_in_turn() -> None:
-    for path in spots(GOOD):
-        junk: Any
-        for junk in (None, 0, "", [], {}, True, -1, 1e300, [[1, 2]], "x" * 1000):
-            records = json.loads(json.dumps(GOOD))
-            holder = records
-            for key in path[:-1]:
-                holder = holder[key]
-            holder[path[-1]] = junk
+    assert dsh.FORMAT.read is not None
+    for path in places(GOOD)[1:]:
+        for junk in (*WRONG, 1e300):
             ledger = Ledger()
-            data = b"".join(json.dumps(r).encode() + b"\n" for r in records)
-            list(dsh.FORMAT.read(Memory(data), Context(ledger)))  # type: ignore[misc]
+            data = lines(*put(GOOD, path, junk))
+            list(dsh.FORMAT.read(Memory(data), Context(ledger)))
             report = ledger.report()
             assert report.balanced, (path, junk)

@@ -65,7 +65,8 @@ def lines(path: str) -> list[dict[str, Any]]:
 def read(data: bytes, *, strict: bool = False, stem: str = "-") -> tuple[Session, Ledger]:
     ledger = Ledger()
     ctx = Context(ledger, Options(strict=strict))
-    (session,) = FORMAT.read(Memory(data, stem), ctx)  # type: ignore[misc]
+    assert FORMAT.read is not None
+    (session,) = FORMAT.read(Memory(data, stem), ctx)
     return session, ledger
 
 
@@ -116,8 +117,9 @@ def test_generic_documents(case: dict[str, Any]) -> None:
         return
     if case["case"] in DEVIATIONS:
         with_repair = Ledger()
+        assert FORMAT.read is not None
         try:
-            list(FORMAT.read(Memory(raw.encode()), Context(with_repair)))  # type: ignore[misc]
+            list(FORMAT.read(Memory(raw.encode()), Context(with_repair)))
         except DcbError:
             return
         assert with_repair.report().entries
@@ -266,9 +268,10 @@ def test_strict_refuses_repeated_members() -> None:
 
 
 def test_several_documents() -> None:
+    assert FORMAT.read is not None
     one = json.dumps(DOCUMENT)
     for text in (f"{one}\n{one}\n", f"[{one},{one}]"):
-        found = list(FORMAT.read(Memory(text.encode()), Context(Ledger())))  # type: ignore[misc]
+        found = list(FORMAT.read(Memory(text.encode()), Context(Ledger())))
         assert len(found) == 2
 
 
@@ -341,9 +344,10 @@ def test_write_then_read(document: dict[str, Any]) -> None:
        st.sampled_from(["meta", "turns", "title", "provider"]))  # fmt: skip
 def test_any_member_value_is_survived(value: Any, member: str) -> None:
     data = jsonio.dumps({**DOCUMENT, member: value})
+    assert FORMAT.read is not None
     ledger = Ledger()
     try:
-        list(FORMAT.read(Memory(data), Context(ledger)))  # type: ignore[misc]
+        list(FORMAT.read(Memory(data), Context(ledger)))
     except DcbError:
         return
     assert ledger.report().balanced

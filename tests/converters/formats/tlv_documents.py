@@ -16,8 +16,7 @@ from converters.formats.persisting_tlv import (
 )
 from converters.formats.persisting_tlv.frontmatter import write_frontmatter
 from converters.ledger import Ledger, Report, count_items
-from converters.opening import Memory
-from converters.types import Context, Options
+from tests import reading
 from tests.sinks import written
 
 if TYPE_CHECKING:
@@ -31,12 +30,7 @@ def named(path: Path) -> str:
 
 
 def read(data: bytes, name: str = "x.md", **options: Any) -> tuple[list[Session], Report]:
-    assert FORMAT.read is not None
-    ledger = Ledger(name)
-    sessions = list(FORMAT.read(Memory(data, name), Context(ledger, Options(**options))))
-    report = ledger.report()
-    assert report.balanced, report.records
-    return sessions, report
+    return reading.read(FORMAT, data, name, **options)
 
 
 def kinds(report: Report) -> dict[str, int]:

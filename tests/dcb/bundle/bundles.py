@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from converters import registry
 from converters.formats.dsh_bundle import document as bundle
-from converters.opening import open_inputs
+from converters.opening import Stored, open_inputs
 from converters.reading import Unit, units
 from converters.types import Options
 from dcb.bundle.drafts import Job
@@ -31,8 +31,9 @@ def cases(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
 
-def opened(path: Path) -> Any:
+def opened(path: Path) -> Stored:
     (source,) = open_inputs(path)
+    assert isinstance(source, Stored)
     return source
 
 

@@ -14,6 +14,7 @@ import pytest
 from converters.errors import BadInput, DcbError, VerifyError
 from converters.formats import dsh_bundle
 from converters.formats.dsh_bundle import document as bundle
+from converters.ir import Image
 from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.reading import Unit, units
@@ -137,7 +138,9 @@ def test_a_dsh_log_travels_with_its_images(tmp_path: Path) -> None:
     assert unit.format.read is not None
     (session,) = unit.format.read(unit.input, Context(Ledger()))
     assert session.turns[0].prompt_blocks is not None
-    assert session.turns[0].prompt_blocks[1].data is not None  # type: ignore[union-attr]
+    shown = session.turns[0].prompt_blocks[1]
+    assert isinstance(shown, Image)
+    assert shown.data is not None
 
 
 def test_a_bundle_goes_through_unchanged(tmp_path: Path) -> None:
