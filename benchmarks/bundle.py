@@ -11,15 +11,13 @@ bundle.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from timing import DCB, generated, options, starts, timed
 
 _FLOOR = """
 import hashlib, sys, orjson
@@ -32,25 +30,6 @@ if sys.argv[2] == "lines":
 else:
     orjson.loads(data)
 """
-_DCB = [sys.executable, "-c", "from dcb.cli import main; main()"]
-_GENERATE = Path(__file__).with_name("generate.py")
-
-
-def timed(command: list[str], runs: int) -> float:
-    """Give the median processor seconds (user and system) of a command."""
-    times = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            command,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(times)
 
 
 def fresh(command: list[str], folder: Path, runs: int) -> float:
@@ -62,20 +41,17 @@ def measure(
     kind: str, folder: Path, mb: int, runs: int, idle: tuple[float, float]
 ) -> dict[str, float]:
     """Give the ratios for one kind of source."""
-    source = folder / f"{kind}.jsonl"
-    subprocess.run(
-        [sys.executable, _GENERATE, kind, str(mb), source], check=True, stdout=subprocess.DEVNULL
-    )
+    source = generated(kind, mb, folder / f"{kind}.jsonl")
     floor = [sys.executable, "-c", _FLOOR]
     dcb, python = idle
     over_source = timed([*floor, str(source), "lines"], runs) - python
     export = (
-        fresh([*_DCB, "bundle", "export", str(source), "-o"], folder / f"{kind}-out", runs) - dcb
+        fresh([*DCB, "bundle", "export", str(source), "-o"], folder / f"{kind}-out", runs) - dcb
     )
     (bundle,) = (folder / f"{kind}-out" / "0").glob("*.dshbundle.json")
     over_bundle = timed([*floor, str(bundle), "document"], runs) - python
-    verify = timed([*_DCB, "bundle", "verify", str(bundle)], runs) - dcb
-    restore = [*_DCB, "bundle", "restore", str(bundle), "--native", "--into"]
+    verify = timed([*DCB, "bundle", "verify", str(bundle)], runs) - dcb
+    restore = [*DCB, "bundle", "restore", str(bundle), "--native", "--into"]
     back = fresh(restore, folder / f"{kind}-back", runs) - dcb
     return {
         "sourceMB": source.stat().st_size / 1e6,
@@ -89,17 +65,10 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+    args = options(__doc__).parse_args()
     # So that modules are compiled before anything is measured.
-    timed([*_DCB, "bundle", "verify", "--help"], 1)
-    idle = (
-        timed([*_DCB, "--version"], args.runs),
-        timed([sys.executable, "-c", "import orjson"], args.runs),
-    )
+    timed([*DCB, "bundle", "verify", "--help"], 1)
+    idle = starts(args.runs)
     with tempfile.TemporaryDirectory() as name:
         found = {
             kind: measure(kind, Path(name), args.mb, args.runs, idle) for kind in ("dsh", "claude")

@@ -10,14 +10,12 @@ taken off both sides (``dcb --version``, ``python -c "import orjson"``). ``compi
 
 from __future__ import annotations
 
-import argparse
 import json
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from timing import DCB, generated, options, starts, timed
 
 _FLOOR = """
 import sys, orjson
@@ -29,20 +27,7 @@ if sys.argv[2] == "lines":
 else:
     orjson.loads(data)
 """
-_DCB = [sys.executable, "-c", "from dcb.cli import main; main()"]
-_GENERATE = Path(__file__).with_name("generate.py")
 _WHOLE = ("interchange", "chatgpt")
-
-
-def timed(command: list[str], runs: int) -> float:
-    """Give the median processor seconds (user and system) of a command."""
-    times = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(times)
 
 
 def measure(
@@ -50,18 +35,15 @@ def measure(
 ) -> dict[str, float]:
     """Give the ratios for one kind of source."""
     whole = kind in _WHOLE
-    source = folder / f"{kind}.{'json' if whole else 'jsonl'}"
-    subprocess.run(
-        [sys.executable, _GENERATE, kind, str(mb), source], check=True, stdout=subprocess.DEVNULL
-    )
+    source = generated(kind, mb, folder / f"{kind}.{'json' if whole else 'jsonl'}")
     dcb, python = idle
     mode = "document" if whole else "lines"
     floor = timed([sys.executable, "-c", _FLOOR, str(source), mode], runs) - python
     out = folder / "snapshot.md"
-    command = [*_DCB, "compile", str(source), "--force", "-o", str(out)]
+    command = [*DCB, "compile", str(source), "--force", "-o", str(out)]
     compiled = timed(command, runs) - dcb
     most = timed([*command, "--max-messages", "5000"], runs) - dcb
-    checked = timed([*_DCB, "check", str(out)], runs) - dcb
+    checked = timed([*DCB, "check", str(out)], runs) - dcb
     return {
         "sourceMB": source.stat().st_size / 1e6,
         "floorSeconds": floor,
@@ -72,16 +54,10 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mb", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=3)
+    parser = options(__doc__)
     parser.add_argument("--kinds", nargs="+", default=["claude", "codex", "interchange"])
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    idle = (
-        timed([*_DCB, "--version"], args.runs),
-        timed([sys.executable, "-c", "import orjson"], args.runs),
-    )
+    idle = starts(args.runs)
     with tempfile.TemporaryDirectory() as name:
         found = {kind: measure(kind, Path(name), args.mb, args.runs, idle) for kind in args.kinds}
     if args.json:

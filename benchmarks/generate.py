@@ -168,8 +168,11 @@ def codex(seed: int) -> Iterator[bytes]:
         last |= {"output_tokens": rng.randrange(50, 900), "reasoning_output_tokens": 32}
         for name, value in last.items():
             total[name] += value
-        info = {"total_token_usage": _totalled(total), "last_token_usage": _totalled(last)}
-        info["model_context_window"] = 272000  # type: ignore[assignment]
+        info: dict[str, Any] = {
+            "total_token_usage": _totalled(total),
+            "last_token_usage": _totalled(last),
+        }
+        info["model_context_window"] = 272000
         limits = {
             name: {"used_percent": 12.5, "window_minutes": minutes, "resets_at": 1772440000}
             for name, minutes in (("primary", 300), ("secondary", 10080))
