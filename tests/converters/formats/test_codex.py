@@ -1,4 +1,4 @@
-"""Codex: vectors, corpus, every rule of the reader, and what the writer gives back."""
+"""Codex: vectors, corpus, and every rule of the reader."""
 
 from __future__ import annotations
 
@@ -21,32 +21,22 @@ from converters.ir import (
     Meta,
     Reasoning,
     Session,
-    Step,
     Text,
-    ToolCall,
     ToolCallBlock,
     ToolResult,
-    Turn,
     Usage,
 )
 from converters.ledger import Ledger
 from converters.types import Head
+from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START
 from tests.converters.formats.vectors import (
     check_converted,
-    exports,
-    records_of,
-    session_of,
-    table,
     vectors,
 )
 from tests.paths import CORPUS, needs_shared
 from tests.reading import counts, lines, read
 from tests.sinks import written
 from tests.wrong_types import VALUES
-
-DEVIATIONS = table("deviations_codex.json")
-SID = "019e3b4a-1111-7222-aaaa-bbbbccccdddd"
-START = 1772438400000
 
 
 class Rollout:
@@ -118,41 +108,6 @@ def test_corpus(path: Path) -> None:
     assert report.records.total > 0
     assert not counts(report).keys() & {"unknown-record", "unknown-block"}
     check_round_trip(session)
-
-
-@needs_shared
-@pytest.mark.parametrize("vector", vectors("functions", "codex-verify.jsonl"))
-def test_verify(vector: dict[str, Any]) -> None:
-    found = [{"line": line, "error": code} for line, code in verify(vector["args"][0])]
-    assert found == vector["result"].get("errors", [])
-
-
-EXPORTS = [
-    (f"export-{number}", vector["args"][0], records_of(vector["result"]["jsonl"]))
-    for number, vector in enumerate(vectors("functions", "codex.jsonl"))
-] + [(f"export-{case}", events, records) for case, events, records in exports("codex")]
-
-
-@needs_shared
-@pytest.mark.parametrize(("case", "value", "theirs"), EXPORTS, ids=[row[0] for row in EXPORTS])
-def test_exports(case: str, value: dict[str, Any], theirs: list[dict[str, Any]]) -> None:
-    """The response items of the reference exporter, one by one; ours has events beside them."""
-    session = session_of(value, value["meta"].get("cwd", "/home/user/demo"), SID)
-    data = written(FORMAT, [session])
-    ours = records_of(data.decode())
-    assert verify(data.decode()) == []
-    assert (items(ours) == items(theirs)) is (case not in DEVIATIONS)
-    assert {"id", "session_id", "timestamp", "originator", "source"} <= ours[0]["payload"].keys()
-
-
-def items(records: list[dict[str, Any]]) -> list[Any]:
-    found = []
-    for record in records:
-        payload = record["payload"]
-        if record["type"] == "response_item" and payload["type"] != "reasoning":
-            found.append({name: value for name, value in payload.items() if name != "status"})
-    # The reference puts outputs that no one gave at the end, dcb after the calls.
-    return sorted(found, key=lambda item: "output" in item)
 
 
 # reading
@@ -520,71 +475,6 @@ def test_probe(data: bytes, score: int | None) -> None:
     assert (found.score if found else None) == score
 
 
-# writing
-
-
-def full() -> Session:
-    """Give a session that uses everything the format has a place for."""
-    call = ToolCall("c1", "shell", '{"command":["ls"]}')
-    patch = ToolCall("c2", "apply_patch", '"*** Patch"', {"native": {"type": "custom_tool_call"}})
-    return Session(
-        meta=Meta(SID, START, "/srv/demo"),
-        title="A title",
-        provider="codex",
-        model="gpt-a",
-        turns=[
-            Turn(
-                "first",
-                None,
-                [
-                    Step(
-                        [
-                            Reasoning("why"),
-                            Text("so"),
-                            ToolCallBlock("c1", "shell", '{"command":["ls"]}'),
-                            ToolCallBlock("c2", "apply_patch", '"*** Patch"'),
-                        ],
-                        [call, patch],
-                        [
-                            ToolResult("c1", [Text("out")], True, START + 3000),
-                            ToolResult(
-                                "c2",
-                                [Text("ok"), Image("iVBORw0KGgo=", "image/png")],
-                                False,
-                                START + 4000,
-                            ),
-                        ],
-                        START + 2000,
-                        "gpt-a",
-                        Usage(6, 3, 4, None, 1),
-                        {"id": "msg_1", "sealed": [1, "zz"]},
-                    )
-                ],
-                START + 1000,
-                aborted=True,
-                shadowed=True,
-            ),
-            Turn(
-                "look",
-                [Text("look"), Image("iVBORw0KGgo=", "image/png")],
-                [Step([Reasoning("loose"), Text("seen")], time=START + 7000, model="gpt-b")],
-                START + 6000,
-                compaction=Compaction("facts", "codex", "gpt-a", START + 5000),
-            ),
-        ],
-        extra={
-            "git": {"branch": "main"},
-            "native": {
-                "originator": "codex_cli_rs",
-                "cli_version": "0.171.0",
-                "source": "cli",
-                "thread_source": "user",
-                "model_provider": "openai",
-            },
-        },
-    )
-
-
 def check_round_trip(session: Session) -> None:
     """Write and read back: equal up to what the report of the writer names."""
     ledger = Ledger()
@@ -613,82 +503,6 @@ def scrub(value: Any, members: set[str]) -> None:
     elif isinstance(value, list):
         for child in value:
             scrub(child, members)
-
-
-def test_everything_goes_there_and_back() -> None:
-    ledger = Ledger()
-    data = written(FORMAT, [full()], ledger)
-    assert ledger.report().balanced
-    assert counts(ledger.report()) == {}
-    sessions, _ = read(FORMAT, data, "rollout.jsonl")
-    assert sessions == [full()]
-    assert written(FORMAT, sessions) == data
-
-
-def test_the_list_of_the_tool_finds_its_events() -> None:
-    records = records_of(written(FORMAT, [full()]).decode())
-    kinds = [(record["type"], record["payload"].get("type")) for record in records]
-    prompt = kinds.index(("response_item", "message"))
-    assert kinds[prompt + 1] == ("event_msg", "user_message")
-    assert ("event_msg", "agent_message") in kinds
-    assert all(isinstance(record["timestamp"], str) for record in records)
-    call = next(r["payload"] for r in records if r["payload"].get("type") == "function_call")
-    assert isinstance(call["arguments"], str)
-    assert all(
-        "content" not in r["payload"] for r in records if r["payload"].get("type") == "reasoning"
-    )
-
-
-def test_what_has_no_place_is_reported() -> None:
-    session = full()
-    session.provider = "elsewhere"
-    session.meta.id = "no-uuid"
-    session.turns[0].steps[0].tool_calls.append(ToolCall("c9", "Odd", "not json"))
-    session.turns[0].steps[0].usage = Usage(1, 2, 3, 4)
-    session.turns[1].steps[0].tool_results.append(ToolResult("ghost", [Text("boo")]))
-    ledger = Ledger()
-    written(FORMAT, [session], ledger)
-    assert ledger.report().balanced
-    assert counts(ledger.report()) == {
-        "tool-result-missing": 1,
-        "orphan-tool-result": 2,
-        "id-minted": 1,
-        "usage-dropped": 1,
-        "extra-dropped": 4,
-        "text-changed": 1,
-    }
-
-
-# properties
-
-_TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
-_STEPS = st.lists(
-    st.builds(
-        lambda words: Step([Text(w) for w in words], time=START, model="gpt-a"),
-        st.lists(_TEXTS, min_size=1, max_size=3),
-    ),
-    max_size=3,
-)
-_TURNS = st.lists(
-    st.builds(lambda prompt, steps: Turn(prompt, None, steps, START), _TEXTS, _STEPS),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(_TURNS)
-def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
-    session = Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
-    ledger = Ledger()
-    data = written(FORMAT, [session], ledger)
-    assert ledger.report().balanced
-    if "text-changed" in counts(ledger.report()):
-        return
-    (back,), _ = read(FORMAT, data)
-    assert [turn.prompt for turn in back.turns] == [turn.prompt for turn in turns]
-    assert [[s.content for s in turn.steps] for turn in back.turns] == [
-        [s.content for s in turn.steps] for turn in turns
-    ]
 
 
 _MEMBERS = st.sampled_from(
