@@ -9,9 +9,10 @@ print nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from converters import jsonio
 from converters.text import parse_time
@@ -45,8 +46,7 @@ HEAD_BYTES = 256 * 1024
 Kind: TypeAlias = Literal["jsonl", "json", "markdown", "text", "sqlite", "dir"]
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, dict=True):
     """What a probe may look at: the first 256 KiB and the names around the input.
 
     ``siblings`` are the file names in the same folder (for a folder: its own
@@ -122,8 +122,7 @@ class Head:
         return self.data.startswith(b"SQLite format 3\x00")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """A probe's answer: 0 to 100, and why.
 
     100: a content mark that is the format's own. 80 to 95: a shape that no other
@@ -198,8 +197,7 @@ class Sink(Protocol):
         """Write a companion file; ``name`` is a suggestion, made safe by the sink."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits that a reader states in its errors. Sizes in bytes.
 
     ``expanded`` is what may come out of one compressed source in all; ``ratio``
@@ -218,8 +216,7 @@ class Limits:
     nesting: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What a person asked for. ``format`` holds the options that the format declares.
 
     ``budget`` (tokens, 0: none) trims each session: :func:`converters.trimming.trim`.
@@ -230,11 +227,10 @@ class Options:
     tz: tzinfo | None = None
     strict: bool = False
     budget: int = 0
-    format: Mapping[str, Any] = field(default_factory=dict)
+    format: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """What a reader or writer works with beside its data.
 
     ``now_ms`` (milliseconds since the epoch) is 0 unless the edge gives the
@@ -242,9 +238,9 @@ class Context:
     """
 
     ledger: Ledger
-    options: Options = field(default_factory=Options)
+    options: Options = msgspec.field(default_factory=Options)
     now_ms: int = 0
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
 
     def ms(self, value: Any, place: Place) -> int | None:
         """Read a time of the source into milliseconds; what is none or has no zone is counted."""
@@ -263,8 +259,7 @@ class Context:
         return self.options.format.get(name, default)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """An option of one format, given as ``-O name=value``."""
 
     name: str
@@ -272,8 +267,7 @@ class Option:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """The nine columns of the capability matrix (Interchange v1, section 2).
 
     What the format can record and dcb reads; ``notes`` are footnotes by column.
@@ -288,11 +282,10 @@ class Capabilities:
     compacted: bool = False
     timestamps: bool = False
     usage: bool = False
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """One session of a store, as ``dcb scan`` lists it. ``time``: last activity, ms."""
 
     id: str
@@ -309,8 +302,7 @@ Writer: TypeAlias = Callable[[Iterable["Session"], Sink, Context], None]
 Lister: TypeAlias = Callable[[Input], Iterable[Listed]]
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """Everything that dcb knows about a format; the module docstring is its notes.
 
     ``suffix`` is that of written files; ``many``: one written file can hold many
@@ -338,7 +330,7 @@ class Format:
     group: str | None = None
     parent: str | None = None
     aliases: tuple[str, ...] = ()
-    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     companions: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
     resume: str | None = None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import tempfile
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+
+import msgspec
 
 from converters import registry
 from converters.errors import DcbError, OutputError
@@ -57,37 +57,34 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """What is the same for every input of a run. ``folder`` holds the outputs."""
 
     to: str
     folder: Path
-    options: Options = field(default_factory=Options)
-    to_options: dict[str, Any] = field(default_factory=dict)
+    options: Options = msgspec.field(default_factory=Options)
+    to_options: dict[str, Any] = msgspec.field(default_factory=dict)
     itemize: bool = True
     now_ms: int = 0
 
 
-@dataclass(slots=True)
-class Made:
+class Made(msgspec.Struct):
     """One output that waits for its name: a temporary file and its companions."""
 
     temporary: Path
     stem: str
     session: str
     title: str | None
-    beside: list[tuple[str, bytes]] = field(default_factory=list)
+    beside: list[tuple[str, bytes]] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What became of one input."""
 
     source: str
     format: str
     report: Report
-    made: list[Made] = field(default_factory=list)
+    made: list[Made] = msgspec.field(default_factory=list)
     error: DcbError | None = None
 
 
@@ -291,6 +288,8 @@ def _ordered(
 
 def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
     """Hold an output back until it is whole, then copy it to ``out``."""
+    import tempfile
+
     with tempfile.SpooledTemporaryFile(64 << 20) as held:
         write(held)  # type: ignore[arg-type]
         held.seek(0)

@@ -18,8 +18,9 @@ images, times, usage, models, title. Sources: the Alpaca data set, TRL's dataset
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.ledger import Ledger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -106,7 +105,7 @@ class _Folder(Memory):
     @property
     def head(self) -> Head:
         """No bytes, but the names in it."""
-        return dataclasses.replace(super().head, is_dir=True)
+        return msgspec.structs.replace(super().head, is_dir=True)
 
 
 def _input(native: dict[str, Any]) -> Input | None:

@@ -13,12 +13,12 @@ import tarfile
 import threading
 import warnings
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from converters import opening
 from converters.errors import BadInput, DcbError, LimitReached

@@ -7,11 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from converters import opening, sqlitedb
 from converters.errors import BadInput, DcbError, LimitReached
