@@ -14,6 +14,7 @@ __all__ = [
     "JS_SPACE",
     "Time",
     "clip_units",
+    "datetime_ms",
     "estimate_tokens",
     "iso_ms",
     "normalize_title",
@@ -27,6 +28,8 @@ JS_SPACE: Final = (
 )
 """The whitespace of JavaScript's ``trim`` and ``\\s``; ``str.strip()`` differs."""
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _RUN: Final = re.compile(f"[{JS_SPACE}]+")
 _WIDE: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef\U00020000-\U0002a6df]+"
@@ -132,6 +135,11 @@ def _from_parts(match: re.Match[str], tz: tzinfo | None) -> Time | None:
         offset = (hours * 60 + minutes) * 60_000
         ms -= offset if zone[0] == "+" else -offset
     return Time(ms, assumed=bool(hour) and not zone)
+
+
+def datetime_ms(time: datetime) -> int:
+    """Give a time with a zone in whole ms since the epoch, as :func:`parse_time` does."""
+    return (time - _EPOCH) // _MILLISECOND
 
 
 def iso_ms(ms: int) -> str:

@@ -8,6 +8,7 @@ from converters.formats.claude.content import answer, spoken
 from converters.formats.claude.log import Again, joined
 from converters.formats.claude.records import ResultBlock
 from converters.ir import Reasoning, Step, Text, ToolCallBlock, ToolResult, Turn, Usage
+from converters.text import datetime_ms
 from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
@@ -220,13 +221,7 @@ class Assembler:
 def time_of(record: Record) -> int | None:
     """Give the time of a record in ms."""
     time = record.timestamp
-    if time is None:
-        return record.ms
-    seconds = time.timestamp()
-    if seconds < 0:
-        return round(seconds * 1000)
-    # Whole milliseconds; the half microsecond makes up for binary fractions.
-    return int(seconds * 1000 + 5e-4)
+    return record.ms if time is None else datetime_ms(time)
 
 
 def _usage(raw: RawUsage) -> Usage | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from converters.text import number_ms
+from converters.text import datetime_ms, number_ms
 
 __all__ = [
     "DECODE",
@@ -275,7 +275,4 @@ def time_ms(value: datetime | float | None) -> int | None:
         return None
     if not isinstance(value, datetime):
         return number_ms(value, micro=True)
-    seconds = value.timestamp()
-    if seconds < 0:
-        return round(seconds * 1000)
-    return int(seconds) * 1000 + value.microsecond // 1000
+    return datetime_ms(value)
