@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import strategies as st
+
+from converters.errors import DcbError
+from converters.opening import Memory
+from tests.reading import read
+
+if TYPE_CHECKING:
+    from converters.types import Format
 
 WRONG: tuple[Any, ...] = (None, 0, "", [], {}, True, -1.5, "x" * 2000, [[]], {"a": {}}, 10**30)
 
@@ -36,3 +44,13 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = put(copy[path[0]], path[1:], new)
     return copy
+
+
+def check_survived(record: Format, data: bytes, name: str) -> None:
+    """Check that bytes give sessions that encode and a balanced account, or an error of ours."""
+    record.probe(Memory(data, name).head)
+    try:
+        sessions, _ = read(record, data, name)
+    except DcbError:
+        return
+    msgspec.json.encode(sessions)

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from converters.formats.claude import FORMAT, native_id, slug, verify
 from converters.ir import (
@@ -31,9 +30,12 @@ from converters.types import Context
 from tests.converters.formats.claude_records import SID, START
 from tests.converters.formats.vectors import (
     check_converted,
+    check_spoken,
     exports,
     records_of,
+    scrub,
     session_of,
+    spoken,
     table,
     vectors,
 )
@@ -241,18 +243,6 @@ def forgiven(rules: Any) -> set[str]:
     return members
 
 
-def scrub(value: Any, members: set[str]) -> None:
-    if isinstance(value, dict):
-        for member in members:
-            if member != "id" or "cwd" in value or "createdAt" in value:
-                value.pop(member, None)
-        for child in value.values():
-            scrub(child, members)
-    elif isinstance(value, list):
-        for child in value:
-            scrub(child, members)
-
-
 def test_everything_goes_there_and_back() -> None:
     ledger = Ledger()
     data = written(FORMAT, [full()], ledger)
@@ -320,35 +310,10 @@ def test_subagents_are_written_beside() -> None:
     assert counts(ledger.report()) == {"extra-dropped": 1}
 
 
-_TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
-_STEPS = st.lists(
-    st.builds(
-        lambda words, model: Step([Text(w) for w in words], time=START, model=model),
-        st.lists(_TEXTS, min_size=1, max_size=3),
-        st.sampled_from(["model-x", "model-y"]),
-    ),
-    max_size=3,
-)
-_TURNS = st.lists(
-    st.builds(lambda prompt, steps: Turn(prompt, None, steps, START), _TEXTS, _STEPS),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(_TURNS)
+@given(spoken(START, "model-x", "model-y"))
 def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
     session = Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
-    ledger = Ledger()
-    data = written(FORMAT, [session], ledger)
-    assert ledger.report().balanced
-    if "text-changed" in counts(ledger.report()):
-        return
-    sessions, _ = read(FORMAT, data, f"{SID}.jsonl")
-    assert [turn.prompt for turn in sessions[0].turns] == [turn.prompt for turn in turns]
-    assert [[s.content for s in turn.steps] for turn in sessions[0].turns] == [
-        [s.content for s in turn.steps] for turn in turns
-    ]
+    check_spoken(FORMAT, session, f"{SID}.jsonl")
 
 
 # the tool's own loader

@@ -31,6 +31,7 @@ from converters.types import Head
 from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START
 from tests.converters.formats.vectors import (
     check_converted,
+    scrub,
     vectors,
 )
 from tests.paths import CORPUS, needs_shared
@@ -492,17 +493,6 @@ def check_round_trip(session: Session) -> None:
         if "tool-result-missing" in found:
             scrub(value, {"toolResults"})
     assert left == right
-
-
-def scrub(value: Any, members: set[str]) -> None:
-    if isinstance(value, dict):
-        for member in members:
-            value.pop(member, None)
-        for child in value.values():
-            scrub(child, members)
-    elif isinstance(value, list):
-        for child in value:
-            scrub(child, members)
 
 
 _MEMBERS = st.sampled_from(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from converters.formats.codex import FORMAT, verify
 from converters.ir import (
@@ -26,9 +25,11 @@ from converters.ir import (
 from converters.ledger import Ledger
 from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START
 from tests.converters.formats.vectors import (
+    check_spoken,
     exports,
     records_of,
     session_of,
+    spoken,
     vectors,
 )
 from tests.paths import needs_shared
@@ -182,35 +183,8 @@ def test_what_has_no_place_is_reported() -> None:
 
 # properties
 
-_TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
-
-_STEPS = st.lists(
-    st.builds(
-        lambda words: Step([Text(w) for w in words], time=START, model="gpt-a"),
-        st.lists(_TEXTS, min_size=1, max_size=3),
-    ),
-    max_size=3,
-)
-
-
-_TURNS = st.lists(
-    st.builds(lambda prompt, steps: Turn(prompt, None, steps, START), _TEXTS, _STEPS),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(_TURNS)
+@given(spoken(START, "gpt-a"))
 def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
     session = Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
-    ledger = Ledger()
-    data = written(FORMAT, [session], ledger)
-    assert ledger.report().balanced
-    if "text-changed" in counts(ledger.report()):
-        return
-    (back,), _ = read(FORMAT, data)
-    assert [turn.prompt for turn in back.turns] == [turn.prompt for turn in turns]
-    assert [[s.content for s in turn.steps] for turn in back.turns] == [
-        [s.content for s in turn.steps] for turn in turns
-    ]
+    check_spoken(FORMAT, session, "session.jsonl")
