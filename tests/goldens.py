@@ -109,7 +109,8 @@ class GoldenExtension(SingleFileSnapshotExtension):
     def dirname(cls, *, test_location: Any) -> str:
         # The report asks for the location of every test, also of those without a case.
         spec = getattr(test_location.item, "callspec", None)
-        return str(spec.params["case"].folder if spec and "case" in spec.params else GOLDENS[0])
+        case = spec.params.get("case") if spec else None
+        return str(case.folder if isinstance(case, Case) else GOLDENS[0])
 
     @classmethod
     def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:
