@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import msgspec
@@ -58,6 +59,7 @@ _REFUSED: Final = (msgspec.DecodeError, RecursionError, ValueError)
 _PLAIN: Final = frozenset({int, float, bool, str, list, type(None)})
 _SHALLOW: Final = 2 * DEPTH
 _BANNERS: Final = 64
+_MORE: Final = re.compile(rb"[^ \t\r\n]")
 _NAMES: Final = {
     type(None): "null",
     bool: "boolean",
@@ -354,9 +356,9 @@ def leading_values(data: bytes) -> tuple[Any, ...]:
     data = data.lstrip(SPACE + b"\x00")
     if not data.startswith((b"{", b"[")):
         return _leading_lines(data)
-    first, newline, rest = data.partition(b"\n")
-    whole = _lenient(first)
-    if whole is not None and newline and rest.lstrip(SPACE):
+    end = data.find(b"\n")
+    whole = _lenient(data if end < 0 else data[:end])
+    if whole is not None and end >= 0 and _MORE.search(data, end):
         # A document has nothing behind its end.
         return _leading_lines(data)
     value = _lenient(data) if whole is None else whole
@@ -370,12 +372,18 @@ def leading_values(data: bytes) -> tuple[Any, ...]:
 
 def _leading_lines(data: bytes) -> tuple[Any, ...]:
     values: list[Any] = []
-    for raw in data.split(b"\n", 200)[:200]:
+    start = 0
+    for _ in range(200):
+        end = data.find(b"\n", start)
+        raw = data[start:] if end < 0 else data[start:end]
         value = _lenient(raw) if raw.lstrip(SPACE)[:1] in (b"{", b"[") else None
         if value is not None:
             values.append(value)
             if len(values) == 20:
                 break
+        if end < 0:
+            break
+        start = end + 1
     return tuple(values)
 
 

@@ -73,7 +73,15 @@ class Head(msgspec.Struct, frozen=True, dict=True):
 
     def mentions(self, mark: str) -> bool:
         """Whether an ASCII text stands somewhere in the head; quicker than :attr:`text`."""
-        return mark.encode() in self.data or (jsonio.is_wide(self.data) and mark in self.text)
+        known = self._mentioned.get(mark)
+        if known is None:
+            known = mark.encode() in self.data or (jsonio.is_wide(self.data) and mark in self.text)
+            self._mentioned[mark] = known
+        return known
+
+    @cached_property
+    def _mentioned(self) -> dict[str, bool]:
+        return {}
 
     @cached_property
     def values(self) -> tuple[Any, ...]:

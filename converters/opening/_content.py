@@ -7,9 +7,16 @@ import mmap
 from typing import BinaryIO, Protocol
 
 from converters.opening._codecs import Budget, Codec, Counter, Mark, Pieces, expand
-from converters.opening._streams import Spool, Window, buffered, open_regular, unbuffered
+from converters.opening._streams import (
+    Spool,
+    Window,
+    buffered,
+    open_regular,
+    plain_error,
+    unbuffered,
+)
 
-__all__ = ["Content", "Held", "Packed", "Plain", "Stretch"]
+__all__ = ["Content", "Held", "Packed", "Plain", "Stretch", "start_of"]
 
 
 class Content(Protocol):
@@ -29,6 +36,14 @@ class Content(Protocol):
     def torn(self) -> str | None: ...
     def open(self) -> BinaryIO: ...
     def view(self) -> bytes | mmap.mmap | None: ...
+
+
+def start_of(content: Content, count: int) -> bytes:
+    """Give the first bytes; of a plain file without the large buffer of a stream."""
+    if isinstance(content, Plain):
+        return content.start(count)
+    with content.open() as stream:
+        return stream.read(count)
 
 
 class Plain:
@@ -57,6 +72,13 @@ class Plain:
     def open(self) -> BinaryIO:
         file = self._file()
         return buffered(Window(file, 0, self._size or 0, self._name))
+
+    def start(self, count: int) -> bytes:
+        with self._file() as file:
+            try:
+                return file.read(min(count, self._size or 0))
+            except OSError as error:
+                raise plain_error(error, self._name) from error
 
     def view(self) -> bytes | mmap.mmap | None:
         with self._file() as file:

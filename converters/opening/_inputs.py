@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 from converters import sqlitedb
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._codecs import Budget, codec_of
-from converters.opening._content import Packed
+from converters.opening._content import Packed, start_of
 from converters.opening._streams import Spool
 from converters.opening._trees import DiskTree, IndexTree, find
 from converters.types import HEAD_BYTES, Head, Input, Limits
@@ -88,8 +88,7 @@ class _Named:
 
 def _unpacked(content: Content, name: str, limits: Limits) -> Content:
     """Give what comes out of a companion that is compressed, else the companion."""
-    with content.open() as stream:
-        codec = codec_of(stream.read(_MAGIC))
+    codec = codec_of(start_of(content, _MAGIC))
     return content if codec is None else Packed(content, codec, name, Budget(limits))
 
 
@@ -150,8 +149,7 @@ class Stored(_Named):
     @property
     def head(self) -> Head:
         """The first bytes and the names around them. Read anew each time: keep it."""
-        with self._content.open() as stream:
-            data = stream.read(HEAD_BYTES)
+        data = start_of(self._content, HEAD_BYTES)
         tables = self._table_names() if data.startswith(sqlitedb.MAGIC) else frozenset()
         return Head(data, self.name, self.size, self._siblings(), tables)
 
@@ -184,8 +182,7 @@ class Stored(_Named):
         return self._connect(keep=False)
 
     def _magic(self) -> bool:
-        with self._content.open() as stream:
-            return stream.read(len(sqlitedb.MAGIC)) == sqlitedb.MAGIC
+        return start_of(self._content, len(sqlitedb.MAGIC)) == sqlitedb.MAGIC
 
     def _connect(self, *, keep: bool) -> sqlitedb.Connection:
         """Connect; a private copy that is kept is used, and removed, by the next connection."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._archives import is_tar, is_zip, tar_tree, zip_tree
 from converters.opening._codecs import Budget, codec_of
-from converters.opening._content import Held, Packed, Plain
+from converters.opening._content import Held, Packed, Plain, start_of
 from converters.opening._inputs import Folder, Place, Stored
 from converters.opening._streams import Spool, plain_error
 from converters.opening._trees import DiskTree
@@ -220,8 +220,7 @@ def _is_side(name: str, names: set[str]) -> bool:
 
 def _explode(stored: Stored, run: _Run, depth: int = 0, layers: int = 0) -> Iterator[Found]:
     """Give the input itself, or what is in it when it is an archive or compressed."""
-    with stored.open() as stream:
-        start = stream.read(_SNIFF)
+    start = start_of(stored.content, _SNIFF)
     name = stored.name
     if is_zip(start) or is_tar(start):
         if depth >= run.limits.nesting:
