@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections import deque
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
@@ -37,7 +38,9 @@ _TOGETHER: Final = 16
 """Outputs whose bytes are sent to the disk in one go."""
 
 _LOOKS: Final = 8
-"""Inputs that a worker looks at before it answers."""
+"""Inputs that a worker looks at, or converts when they are small, before it answers."""
+
+_HANDFUL: Final = 4 << 20
 
 __all__ = [
     "Job",
@@ -278,12 +281,30 @@ def _ordered(
     executor: Executor, units: Iterable[Unit], job: Job, *, ahead: int
 ) -> Iterator[Outcome]:
     """Keep a bounded number of inputs under way and give outcomes in order."""
-    todo = iter(units)
-    waiting = [executor.submit(convert_unit, unit, job) for unit in islice(todo, ahead)]
+    todo = _handfuls(units)
+    waiting = deque(executor.submit(_convert_all, some, job) for some in islice(todo, ahead))
     while waiting:
-        outcome = waiting.pop(0).result()
-        waiting += [executor.submit(convert_unit, unit, job) for unit in islice(todo, 1)]
-        yield outcome
+        outcomes = waiting.popleft().result()
+        waiting += [executor.submit(_convert_all, some, job) for some in islice(todo, 1)]
+        yield from outcomes
+
+
+def _convert_all(units: list[Unit], job: Job) -> list[Outcome]:
+    return [convert_unit(unit, job) for unit in units]
+
+
+def _handfuls(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Give small inputs several at a time: sending one takes as long as converting it."""
+    some: list[Unit] = []
+    size = 0
+    for unit in units:
+        some.append(unit)
+        size += unit.input.size or _HANDFUL
+        if size >= _HANDFUL or len(some) == _LOOKS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
