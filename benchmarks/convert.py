@@ -13,23 +13,28 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import generate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DCB = "from dcb.cli import main; main()"
 _FLOORS = {
     ".jsonl": "import sys, orjson\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)",
     ".json": "import sys, orjson\norjson.loads(open(sys.argv[1], 'rb').read())",
 }
+
+
+_MANY = ("chatgpt", "openai-chat")
 
 
 class Run(NamedTuple):
@@ -68,27 +73,41 @@ def median(runs: list[Run], start: Run | None = None) -> Run:
     return Run(wall - start.wall, cpu - start.cpu, memory) if start else Run(wall, cpu, memory)
 
 
-def measure(kind: str, megabytes: float, runs: int, folder: Path) -> str:
-    """Give the row of one format."""
+def measure(kind: str, megabytes: float, runs: int, folder: Path) -> Iterator[str]:
+    """Give the row of one format; one that holds many sessions also into a folder of files."""
     suffix = generate.KINDS[kind][4]
-    source, target = folder / f"{kind}{suffix}", folder / f"out-{kind}.json"
+    source = folder / f"{kind}{suffix}"
     size = generate.write(kind, megabytes, source)
-    convert = ("convert", "--from", kind, str(source), "--to", "interchange")
+    yield _row(kind, size, _compare(source, runs, folder / f"{kind}-out", ".jsonl"))
+    if kind in _MANY:
+        found = _compare(source, runs, folder / f"{kind}-out", "/")
+        yield _row(f"{kind}, a file each", size, found)
+
+
+def _compare(source: Path, runs: int, target: Path, end: str) -> tuple[Run, Run]:
+    """Give the medians of the floor and of dcb, which writes to another place each time.
+
+    File systems are slow for seconds where many files were deleted.
+    """
+    kind, suffix = source.stem, source.suffix
+    convert = ("-c", DCB, "convert", "--from", kind, str(source), "--to", "interchange", "-o")
     floors: list[Run] = []
     ours: list[Run] = []
     starts: list[Run] = []
     bare: list[Run] = []
-    child("-c", DCB, *convert, "-o", str(target))
-    for _ in range(runs):
-        shutil.rmtree(target) if target.is_dir() else target.unlink()
+    child(*convert, f"{target}-0{end}")
+    for number in range(1, runs + 1):
         bare.append(child("-c", "import orjson"))
         starts.append(child("-c", DCB, "--version"))
         floors.append(child("-c", _FLOORS[suffix], str(source)))
-        ours.append(child("-c", DCB, *convert, "-o", str(target)))
-    floor = median(floors, median(bare))
-    dcb = median(ours, median(starts))
+        ours.append(child(*convert, f"{target}-{number}{end}"))
+    return median(floors, median(bare)), median(ours, median(starts))
+
+
+def _row(name: str, size: int, found: tuple[Run, Run]) -> str:
+    floor, dcb = found
     return (
-        f"| {kind} | {size / 1e6:.0f} MB | {floor.wall:.2f} s | {dcb.wall:.2f} s "
+        f"| {name} | {size / 1e6:.0f} MB | {floor.wall:.2f} s | {dcb.wall:.2f} s "
         f"| {dcb.wall / floor.wall:.2f} x | {dcb.cpu / floor.cpu:.2f} x "
         f"| {dcb.memory / 1e6:.0f} MB | {dcb.memory / size:.2f} x |"
     )
@@ -105,7 +124,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         for kind in args.kinds or ("claude", "codex", "chatgpt"):
-            print(measure(kind, args.megabytes, args.runs, Path(folder)), flush=True)
+            for row in measure(kind, args.megabytes, args.runs, Path(folder)):
+                print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ medians of wall time count.
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
 import sys
 import tempfile
@@ -43,16 +42,17 @@ def help_ratio(runs: int) -> str:
 
 def jobs_ratio(sessions: int, kilobytes: float, runs: int, folder: Path) -> str:
     """Give the row of two processes."""
-    source, target = folder / "sessions", folder / "out"
+    source = folder / "sessions"
     source.mkdir()
     for number in range(sessions):
         generate.write("claude", kilobytes / 1000, source / f"{number}.jsonl", seed=number)
     times: dict[int, list[float]] = {1: [], 2: []}
     command = ("-c", convert.DCB, "convert", str(source), "--to", "interchange")
-    for _ in range(runs):
+    for run in range(runs):
         for jobs, found in times.items():
-            found.append(convert.child(*command, "-o", f"{target}/", "--jobs", str(jobs)).wall)
-            shutil.rmtree(target)
+            # File systems are slow for seconds where many files were deleted.
+            target = f"{folder}/{run}-{jobs}/"
+            found.append(convert.child(*command, "-o", target, "--jobs", str(jobs)).wall)
     one, two = statistics.median(times[1]), statistics.median(times[2])
     what = f"`--jobs 1`, {sessions} files"
     return f"| {what} | {one:.2f} s | `--jobs 2` | {two:.2f} s | {one / two:.2f} x |"
