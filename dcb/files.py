@@ -53,8 +53,8 @@ def output(target: Path, *, force: bool = False, private: bool = False) -> Itera
     """Give a stream whose content becomes ``target`` when the block ends without an exception.
 
     Without ``force`` an existing target is refused, and the check and the
-    creation are one step. ``private`` gives mode 0600. Raises
-    :class:`OutputError`; nothing half-written stays.
+    creation are one step. ``private`` gives mode 0600; replacing a file opens it to nobody
+    who could not read it before. Raises :class:`OutputError`; nothing half-written stays.
     """
     if not force and (target.exists() or target.is_symlink()):
         raise _exists(target)
@@ -184,6 +184,9 @@ def place(temporary: Path, target: Path, *, force: bool = False, sync: bool = Tr
 
 def _place(temporary: Path, target: Path, *, force: bool) -> None:
     if force:
+        with contextlib.suppress(OSError):
+            # What only some could read is not opened to more by writing it anew.
+            temporary.chmod(temporary.stat().st_mode & target.stat().st_mode & 0o777)
         temporary.replace(target)
         return
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from converters.errors import DcbError, OutputError, UsageError
-from converters.opening import Skipped
+from converters.opening import Memory, Skipped
 from dcb import files
 from dcb.checking import MOST_TOKENS, Problem, check_json, check_snapshot, kind_of
 from dcb.checking import output as write
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dcb.checking.secrets import Labels
     from dcb.snapshot.profile import Profile
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(epilog="Example: dcb check snapshots/ --format github --warnings-as-errors")
@@ -68,6 +68,8 @@ def check(
     form = "json" if json else format_
     if form not in write.FORMATS:
         raise UsageError(f"no format {form!r}", hint=f"formats are {', '.join(write.FORMATS)}")
+    if reseal_ and "-" in paths and form != "text":
+        raise UsageError("resealing stdin gives the document on stdout, and no other form fits")
     run = _Check(profile_of(profile), max_tokens, ignore_others=ignore_others, secrets=secrets)
     results = []
     for found in open_named(paths):
@@ -76,12 +78,10 @@ def check(
         if isinstance(found, DcbError):
             result: write.Result | None = _failed(found)
         else:
-            if reseal_:
-                _reseal(found)
-            result = run.result(found)
+            result = run.resealed(found) if reseal_ else run.result(found)
         if result is not None:
             results.append(result)
-            _show(result, form)
+            _show(result, form, to_stderr=reseal_ and result.path == "-")
     _finish(results, form, warnings_as_errors=warnings_as_errors)
 
 
@@ -103,6 +103,17 @@ class _Check:
         except DcbError as error:
             error.path = error.path or source.name
             return _failed(error)
+
+    def resealed(self, source: Input) -> write.Result | None:
+        """Reseal one input, then check what it has become."""
+        try:
+            source, failure = _reseal(source), None
+        except OutputError as error:
+            failure = Problem("error", error.code, 0, error.message)
+        result = self.result(source)
+        if result is None or failure is None:
+            return result
+        return result._replace(problems=[*result.problems, failure])
 
     def _result(self, source: Input) -> write.Result | None:
         head = source.head
@@ -151,35 +162,37 @@ def _failed(error: DcbError) -> write.Result:
     )
 
 
-def _reseal(source: Input) -> None:
-    """Write a snapshot document anew in its place; others stay as they are."""
-    if kind_of(source.head.data, None) != "snapshot":
-        return
-    path = Path(source.name)
-    if source.nested and not path.is_file():
-        raise OutputError("a document inside an archive cannot be resealed", path=source.name)
+def _reseal(source: Input) -> Input:
+    """Write a snapshot document anew in its place and give it; others stay as they are."""
+    if source.head.is_dir or kind_of(source.head.data, None) != "snapshot":
+        return source
+    if source.path is None and source.name != "-":
+        raise OutputError("packed: it cannot be resealed in its place", path=source.name)
     try:
         old = source.read()
         new = reseal(decode(old)).encode()
     except DcbError:
-        return  # the check that follows says what is wrong
-    if source.name == "-":
+        return source  # the check that follows says what is wrong
+    if source.path is None:
         sys.stdout.buffer.write(new)
         sys.stdout.buffer.flush()
     elif new != old:
-        files.write_whole(path, new, force=True)
+        # A link stays a link: what it names is written.
+        files.write_whole(Path(source.path).resolve(), new, force=True)
         _run.say(f"resealed {_run.printable(source.name)}")
+    return Memory(new, source.name, nested=source.nested)
 
 
-def _show(result: write.Result, form: str) -> None:
+def _show(result: write.Result, form: str, *, to_stderr: bool = False) -> None:
     findings = [write.Finding(result.path, problem) for problem in result.problems]
     if form == "json":
         listed = [write.record(finding) for finding in findings]
         _run.emit({"path": result.path, "kind": result.kind, "problems": listed})
     elif form in ("text", "github"):
         line = write.text if form == "text" else write.github
+        show = _run.say if to_stderr else _run.put
         for finding in findings:
-            _run.put(_run.printable(line(finding)))
+            show(_run.printable(line(finding)))
 
 
 def _finish(results: list[write.Result], form: str, *, warnings_as_errors: bool) -> None:

@@ -185,6 +185,15 @@ def test_private_mode(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_replaced_file_is_not_opened_to_more(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for before, private, after in ((0o600, False, 0o600), (0o644, True, 0o600)):
+        path.write_bytes(b"old")
+        path.chmod(before)
+        files.write_whole(path, b"new", force=True, private=private)
+        assert path.stat().st_mode & 0o777 == after
+
+
 @given(st.text())
 def test_safe_names(text: str) -> None:
     name = files.safe_name(text)

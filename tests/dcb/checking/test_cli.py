@@ -1,6 +1,8 @@
 """``dcb check`` from the command line."""
 
+import gzip
 import json
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -94,6 +96,57 @@ def test_reseal(folder: Path) -> None:
     assert (folder / "good.md").stat().st_mtime_ns == before
     assert not list(folder.glob(".*"))
     assert (folder / "notes.md").read_bytes() == b"# just notes\n"
+
+
+def test_a_resealed_file_keeps_its_mode_and_its_link(folder: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("no modes")
+    (folder / "bad.md").chmod(0o600)
+    (folder / "link.md").symlink_to("bad.md")
+    assert run(folder / "link.md", "--reseal").code == 0
+    assert (folder / "link.md").is_symlink()
+    assert (folder / "bad.md").stat().st_mode & 0o777 == 0o600
+    assert verify((folder / "bad.md").read_bytes().decode())
+
+
+def test_what_is_checked_after_a_reseal_is_the_new_text(folder: Path) -> None:
+    text = (folder / "good.md").read_bytes().decode()
+    lines = [line for line in text.split("\n") if not line.startswith("x_dcb_header")]
+    (folder / "grows.md").write_bytes("\n".join(lines).encode())
+    done = run(folder / "grows.md", "--reseal")
+    assert (done.code, done.out) == (0, "")
+    assert (folder / "grows.md").read_bytes().decode() == text
+
+
+def test_reseal_of_what_is_packed_changes_nothing_and_stops_nothing(folder: Path) -> None:
+    packed = gzip.compress((folder / "bad.md").read_bytes())
+    (folder / "bad.md.gz").write_bytes(packed)
+    with zipfile.ZipFile(folder / "all.zip", "w") as archive:
+        archive.write(folder / "bad.md", "in/bad.md")
+    done = run(folder / "all.zip", folder / "bad.md.gz", folder / "bad.md", "--reseal")
+    assert done.code == 1
+    assert f"{folder}/all.zip!in/bad.md: output-failed: packed" in done.out
+    assert f"{folder}/bad.md.gz: output-failed: packed" in done.out
+    assert (folder / "bad.md.gz").read_bytes() == packed
+    assert verify((folder / "bad.md").read_bytes().decode())
+    assert "3 checked: 4 errors" in done.err
+
+
+def test_reseal_of_stdin_gives_only_the_document(folder: Path) -> None:
+    data = (folder / "bad.md").read_bytes()
+
+    def piped(*args: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-c", "from dcb.cli import main; main()", "check", "--reseal"]
+        return subprocess.run([*command, "-", *args], input=data, capture_output=True, check=False)
+
+    done = piped()
+    assert done.returncode == 0, done
+    assert verify(done.stdout.decode())
+    broken = piped("--max-tokens", "2")
+    assert broken.returncode == 1
+    assert broken.stdout == done.stdout
+    assert b"over-budget" in broken.stderr
+    assert piped("--json").returncode == 2
 
 
 def test_max_tokens(folder: Path) -> None:
