@@ -32,9 +32,11 @@ from dcb.cli._inputs import (
     read_options,
     say_skipped,
 )
+from dcb.cli._settings import current
 from dcb.cli._snapshots import (
     LlmBaseUrlOption,
     LlmModelOption,
+    ProfileOption,
     SummaryOption,
     llm_summarizer,
 )
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
     from converters.ir import Session
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _SUFFIX = ".md"
 
@@ -75,9 +77,7 @@ def compile(  # noqa: A001 - the command's name
         str | None, typer.Option("--description", help="Description of the snapshot.")
     ] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.")] = None,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="published|plugin", help="Dialect and rules.")
-    ] = "published",
+    profile: ProfileOption = None,
     lexicon: Annotated[
         Path | None, typer.Option("--lexicon", metavar="FILE", help="More words, as TOML.")
     ] = None,
@@ -102,7 +102,7 @@ def compile(  # noqa: A001 - the command's name
     One session goes to -o FILE or stdout, several into the folder -o DIR. Reasoning and tool
     output do not enter a snapshot; what the source's reader lost is summed up on stderr.
     """
-    chosen = profile_of(profile)
+    chosen = profile_of(profile or current().profile)
     defaults = CompileOptions()
     options = CompileOptions(
         title=title,
@@ -124,7 +124,8 @@ def compile(  # noqa: A001 - the command's name
     elif save and output == "-":
         run.saved = _save(made, json=json)
     else:
-        held = list(_write(made, output, local_paths(inputs), force=force, json=json))
+        written = _write(made, output, local_paths(inputs), run.problems, force=force, json=json)
+        held = list(written)
         if save:
             run.saved = _save(iter(held), json=json)
     run.finish(strict=strict)
@@ -230,17 +231,23 @@ class _Compile:
 
 
 def _write(
-    made: Iterator[_Made], output: str, sources: list[Path], *, force: bool, json: bool
+    made: Iterator[_Made],
+    output: str,
+    sources: list[Path],
+    problems: _run.Problems,
+    *,
+    force: bool,
+    json: bool,
 ) -> Iterator[_Made]:
-    """Write one document to a file or stdout, several into a folder."""
+    """Write one document to a file or stdout, several into a folder; give what was written."""
     target = Path(output)
     if output != "-" and (target.is_dir() or output.endswith(("/", "\\"))):
-        yield from _write_folder(made, target, sources, force=force, json=json)
+        yield from _write_folder(made, target, sources, problems, force=force, json=json)
         return
     count, made = batch.peek(made)
     if count > 1 and not (json and output == "-"):
         if output != "-" and not target.suffix:
-            yield from _write_folder(made, target, sources, force=force, json=json)
+            yield from _write_folder(made, target, sources, problems, force=force, json=json)
             return
         raise UsageError("several sessions, and a snapshot holds one", hint="give -o DIR/")
     for one in made:
@@ -257,8 +264,15 @@ def _write(
 
 
 def _write_folder(
-    made: Iterator[_Made], folder: Path, sources: list[Path], *, force: bool, json: bool
+    made: Iterator[_Made],
+    folder: Path,
+    sources: list[Path],
+    problems: _run.Problems,
+    *,
+    force: bool,
+    json: bool,
 ) -> Iterator[_Made]:
+    """Write each document into a folder; one that cannot be written stops no other."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -272,9 +286,13 @@ def _write_folder(
             name = f"{stem}-{number}"
         taken.add(name.casefold())
         target = folder / f"{name}{_SUFFIX}"
-        batch.guard(target, sources)
-        _put(one, target, force=force, json=json)
-        yield one
+        try:
+            batch.guard(target, sources)
+            _put(one, target, force=force, json=json)
+        except OutputError as error:
+            problems.take(error)
+        else:
+            yield one
 
 
 def _put(one: _Made, target: Path, *, force: bool, json: bool) -> None:

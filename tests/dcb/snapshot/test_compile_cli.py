@@ -91,6 +91,15 @@ def test_several_sessions(two: Path, tmp_path: Path) -> None:
     assert read(only.out).snapshot.meta.source_conversation_id == "s-2"
 
 
+def test_a_file_that_exists_stops_no_other(two: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert run(two / "s-1.json", "-o", f"{folder}/").code == 0
+    done = run(two, "-o", folder)
+    assert done.code == 1
+    assert done.err.count("the file exists") == 1
+    assert len(list(folder.iterdir())) == 2
+
+
 def test_dry_run(one: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.md"
     done = run(one, "--dry-run", "-o", target)
@@ -129,6 +138,9 @@ def test_settings_and_lexicon(one: Path, tmp_path: Path, monkeypatch: pytest.Mon
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert read(run(one, **env).out).snapshot.preferences == ()
     assert read(run(one, "--max-messages", "9", **env).out).snapshot.preferences
+    (config / "dcb.toml").write_bytes(b"profile = 'plugin'\n")
+    assert read(run(one, **env).out).dialect == "plugin"
+    assert read(run(one, "--profile", "published", **env).out).dialect == "published"
     (config / "dcb.toml").write_bytes(b"max_messages = 'many'\n")
     assert run(one, **env).code == 2
     words = tmp_path / "words.toml"
