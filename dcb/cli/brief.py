@@ -31,7 +31,7 @@ from dcb.snapshot.profile import profile_of
 if TYPE_CHECKING:
     from dcb.snapshot.brief import Brief
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 OutputOption = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE|-", help="Where to write.")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dcb.bundle.export import Exported
     from dcb.bundle.restore import Restored
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 PathsArgument = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Bundles, or folders that hold bundles.")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from converters.ir import Session
     from converters.types import Format
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _TOGETHER: Final = 256
 """Outputs whose bytes are sent to the disk in one go."""

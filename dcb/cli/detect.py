@@ -15,7 +15,7 @@ from dcb.cli._inputs import InputsArgument, JsonOption, open_named
 if TYPE_CHECKING:
     from converters.types import Input
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command(epilog="Example: dcb detect export.zip")

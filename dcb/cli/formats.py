@@ -12,7 +12,7 @@ from dcb.cli import _run
 if TYPE_CHECKING:
     from converters.types import Format
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 COLUMNS: Final = {
     "tool_results": "toolResults",

@@ -41,17 +41,17 @@ if TYPE_CHECKING:
     from dcb.snapshot.merge import Merged
     from dcb.snapshot.profile import Profile
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-SnapshotArgument = Annotated[
-    str, typer.Argument(help="Snapshot, sealed snapshot, store:ID, or transcript.")
-]
+_WHAT = "Snapshot, sealed snapshot, store:ID, or transcript."
+BaseArgument = Annotated[str, typer.Argument(metavar="BASE", help=_WHAT)]
+OverlayArgument = Annotated[str, typer.Argument(metavar="OVERLAY", help=_WHAT)]
 
 
 @app.command(epilog="Example: dcb merge old.md session.jsonl --policy timestamp")
 def merge(
-    base: SnapshotArgument,
-    overlay: SnapshotArgument,
+    base: BaseArgument,
+    overlay: OverlayArgument,
     *,
     policy: Annotated[
         str | None,

@@ -17,8 +17,8 @@ from dcb.cli._passphrase import PassphraseOption, passphrase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-app = typer.Typer()
-open_app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+open_app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 SUFFIX = ".sealed"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from converters.ir import Block, Session, Step, Turn
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _RULE: Final = "\u2500" * 12
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from dcb.snapshot.model import Snapshot
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Snapshot id, or its beginning.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
