@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from converters.reading import Unit
+    from converters.types import Options
 
 __all__ = ["SEALED_SUFFIX", "Exported", "export"]
 
@@ -72,6 +73,7 @@ class _Writer:
         self._passphrase = passphrase
         self._suffix = bundle.SUFFIX if passphrase is None else SEALED_SUFFIX
         self._made: set[str] = set()
+        self._options = _spelled(job.options)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             index = folder / NAME
@@ -119,6 +121,7 @@ class _Writer:
     def _current(self, entry: Entry) -> bool:
         return (
             entry.dcb == self._job.version
+            and entry.options == self._options
             and entry.name.endswith(self._suffix)
             and (self._folder / entry.name).is_file()
         )
@@ -195,9 +198,18 @@ class _Writer:
                 source,
                 digest,
                 self._job.version,
+                self._options,
             ),
             number,
         )
+
+
+def _spelled(options: Options) -> str:
+    """Give what decides which sessions a source gives and what is in them, "" for the defaults."""
+    default = type(options)()
+    zone = None if options.tz is None else getattr(options.tz, "key", str(options.tz))
+    found = {"branch": options.branch, "subagents": options.subagents, "tz": zone}
+    return " ".join(f"{k}={v}" for k, v in found.items() if v != getattr(default, k))
 
 
 def _identity(document: dict[str, Any]) -> Any:

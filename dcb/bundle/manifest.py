@@ -2,7 +2,8 @@
 
 ``{"manifest": "dcb-bundles", "version": 1, "bundles": [...]}``; an entry holds ``name``,
 ``sha256`` (of the file), ``sessionId``, ``source`` (as it was named), ``blake3`` (of the
-source) and ``dcb`` (the version that wrote it). Entries are sorted by name.
+source) and ``dcb`` (the version that wrote it); where the source was not read with the
+defaults also ``options`` (such as ``branch=all``). Entries are sorted by name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["NAME", "Entry", "Manifest"]
 NAME: Final = "manifest.json"
 
 
-class Entry(msgspec.Struct, rename="camel"):
+class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     """One bundle."""
 
     name: str
@@ -31,6 +32,7 @@ class Entry(msgspec.Struct, rename="camel"):
     source: str
     blake3: str
     dcb: str
+    options: str = ""
 
 
 class _Document(msgspec.Struct):

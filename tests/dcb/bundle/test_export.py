@@ -86,6 +86,23 @@ def test_a_new_version_of_dcb_writes_anew(source: Path, tmp_path: Path) -> None:
     assert done.status == "replaced"
 
 
+def test_other_options_read_a_known_source_again(tmp_path: Path) -> None:
+    path, out = GOLDEN / "claude" / "branches" / "input.jsonl", tmp_path / "out"
+
+    def states(**given: Any) -> list[str]:
+        (unit,) = (u for u in units(path) if isinstance(u, Unit))
+        return [one.status for one in export([unit], out, Job(NOW, "0.0.1", Options(**given)))]
+
+    assert states() == ["written"]
+    assert states() == ["unchanged"]
+    assert "options" not in (out / NAME).read_text("utf-8")
+    assert states(branch="all") == ["replaced", "written", "written"]
+    assert states(branch="all") == ["unchanged"] * 3
+    assert len(list(out.glob("*.dshbundle.json"))) == 3
+    assert states() == ["replaced"]
+    assert len(list(out.glob("*.dshbundle.json"))) == 3
+
+
 def test_a_damaged_index_is_an_error(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
