@@ -70,7 +70,8 @@ def load(source: Input, passphrase: str | None, *, strict: bool = False) -> tupl
         from dcb import envelope
 
         try:
-            data = envelope.open_envelope(raw.removesuffix(b"\n"), passphrase)
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            data = envelope.open_envelope(line, passphrase)
         except DcbError as error:
             error.path = source.name
             raise

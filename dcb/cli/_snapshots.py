@@ -133,7 +133,11 @@ class Loader:
             return self._stored(name.removeprefix("store:"))
         source = self._single(name)
         readable = source is not None or (name == "-" and self.from_ is None)
-        found = self._document_of(source) if readable else None
+        try:
+            found = self._document_of(source) if readable else None
+        except DcbError as error:
+            error.path = error.path or name
+            raise
         return self._compiled(name) if found is None else found
 
     def document(self, data: bytes, name: str) -> Snapshot:

@@ -69,9 +69,10 @@ def open_(
 
     def opened(data: bytes) -> bytes:
         # The line break that ends a text file is not part of the envelope.
-        return envelope.open_envelope(data.removesuffix(b"\n"), secret)
+        line = data.removesuffix(b"\n").removesuffix(b"\r")
+        return envelope.open_envelope(line, secret)
 
-    limit = envelope.MAX_ENVELOPE + 1
+    limit = envelope.MAX_ENVELOPE + 2
     _each(inputs, output, opened, _opened_name, limit=limit, force=force, json=json)
 
 

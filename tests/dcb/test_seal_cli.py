@@ -248,3 +248,21 @@ def test_hostile_pack(tmp_path: Path, secret: Path) -> None:
         assert done.stderr.startswith(f"error: {source}: ")
         assert case.get("where", "") in done.stderr
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_one_line_break_at_the_end_of_an_envelope(end: bytes, tmp_path: Path, secret: Path) -> None:
+    path = tmp_path / "a.sealed"
+    path.write_bytes(seal(b"text", PASS, salt=bytes(16), iv=bytes(12)).encode() + end)
+    assert run("open", path, "--passphrase-file", secret).stdout == "text"
+
+
+@pytest.mark.parametrize("command", ["brief", "merge"])
+def test_a_wrong_passphrase_names_the_file(command: str, tmp_path: Path, secret: Path) -> None:
+    path = tmp_path / "a.sealed"
+    path.write_bytes(seal(b"text", PASS, salt=bytes(16), iv=bytes(12)).encode())
+    secret.write_text("another passphrase", encoding="utf-8")
+    names = [path] if command == "brief" else [path, path]
+    done = run(command, *names, "--passphrase-file", secret)
+    assert done.exit_code == 1
+    assert f"error: {path}: wrong passphrase" in done.stderr
