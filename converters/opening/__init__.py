@@ -8,6 +8,17 @@ by one; a thing that cannot be opened comes as an error in its place.
 from __future__ import annotations
 
 from converters.opening._inputs import Folder, Memory, Stored
+from converters.opening._trees import DiskTree
 from converters.opening._walk import Found, Opener, Skipped, head_of, open_inputs
 
-__all__ = ["Folder", "Found", "Memory", "Opener", "Skipped", "Stored", "head_of", "open_inputs"]
+__all__ = [
+    "DiskTree",
+    "Folder",
+    "Found",
+    "Memory",
+    "Opener",
+    "Skipped",
+    "Stored",
+    "head_of",
+    "open_inputs",
+]

@@ -60,7 +60,11 @@ class Plain:
     def _file(self) -> io.FileIO:
         file = open_regular(self._path, self._name, follow=self._follow)
         if self._size is None:
-            self._size = _length(file)
+            try:
+                self._size = _length(file)
+            except OSError as error:
+                file.close()
+                raise plain_error(error, self._name) from error
         return file
 
     @property

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._content import Plain
@@ -22,6 +23,7 @@ __all__ = ["DiskTree", "Entry", "IndexTree", "Listing", "Tree", "find"]
 _LISTINGS: Final = 16
 _DEEPEST: Final = 255
 _UPS: Final = 4
+_NUMBERS: Final = count()
 _MAGIC: Final = frozenset("*?[")
 _KINDS: Final = (
     (stat.S_ISREG, "file"),
@@ -85,14 +87,18 @@ def kind_of(mode: int) -> str:
 
 
 class DiskTree:
-    """Folders on disk; links in them are not followed."""
+    """Folders on disk; links in them are not followed.
+
+    A folder is listed once. Inputs that come to another process one by one share one tree
+    there, which looks for itself: a listing would travel with each input of a folder.
+    """
 
     def __init__(self) -> None:
         self._listings: dict[str, Listing] = {}
+        self._number = next(_NUMBERS)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process looks for itself: a listing would travel with each input of a folder.
-        return {"_listings": {}}
+    def __reduce__(self) -> tuple[Callable[[int, int], DiskTree], tuple[int, int]]:
+        return _elsewhere, (os.getpid(), self._number)
 
     def entries(self, folder: str) -> Listing:
         """Give what is in a folder, sorted by name; raises :class:`BadInput`."""
@@ -137,6 +143,13 @@ class DiskTree:
     def display(self, path: str) -> str:
         """Give the path itself."""
         return path
+
+
+@lru_cache(maxsize=2)
+def _elsewhere(process: int, number: int) -> DiskTree:
+    """Give the tree that stands in this process for one of another process."""
+    del process, number
+    return DiskTree()
 
 
 class IndexTree:

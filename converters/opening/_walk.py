@@ -53,6 +53,7 @@ class _Run(NamedTuple):
     limits: Limits
     budget: Budget
     is_unit: Callable[[Head], bool]
+    disk: DiskTree
 
 
 def open_inputs(
@@ -62,6 +63,7 @@ def open_inputs(
     openers: Mapping[str, Opener] | None = None,
     is_unit: Callable[[Head], bool] | None = None,
     limits: Limits | None = None,
+    disk: DiskTree | None = None,
 ) -> Iterator[Found]:
     """Give what a named source holds, one by one, in a stable order.
 
@@ -70,13 +72,14 @@ def open_inputs(
     themselves. A folder is walked (sorted, links not followed), archives and
     compressed files are opened wherever they stand; what a file is, its first
     bytes tell. ``is_unit`` says of a folder's head whether the folder is one input.
+    ``disk`` serves several sources of one run, so that a folder is listed once for all of them.
 
     Nothing raises: a thing that cannot be opened comes as a :class:`DcbError`
     in its place and the rest goes on; what is no file comes as :class:`Skipped`.
     An input that was found inside a folder or an archive has ``nested`` set.
     """
     limits = limits or Limits()
-    run = _Run(limits, Budget(limits), is_unit or _no_unit)
+    run = _Run(limits, Budget(limits), is_unit or _no_unit, disk or DiskTree())
     try:
         if isinstance(source, bytes):
             yield from _held(io.BytesIO(source), "-", run)
@@ -153,7 +156,7 @@ def _local(name: str, run: _Run) -> Iterator[Found]:
             raise plain_error(error, name) from error
         raise BadInput("no valid file name", path=name) from error
     if stat.S_ISDIR(mode):
-        yield from _walk(DiskTree(), name, run)
+        yield from _walk(run.disk, name, run)
     elif stat.S_ISFIFO(mode):
         try:
             with open(name, "rb") as stream:  # noqa: PTH123
@@ -161,7 +164,7 @@ def _local(name: str, run: _Run) -> Iterator[Found]:
         except OSError as error:
             raise plain_error(error, name) from error
     else:
-        place = Place(DiskTree(), os.path.dirname(name), name)  # noqa: PTH120
+        place = Place(run.disk, os.path.dirname(name), name)  # noqa: PTH120
         content = Plain(name, name, follow=True)
         yield from _explode(Stored(name, content, place, run.limits, nested=False), run)
 

@@ -101,9 +101,9 @@ def collect(
 
     ``spread`` is that of :func:`converters.reading.units`.
     """
+    how = {"stdin": _stdin(), "openers": _openers(), "disk": opening.DiskTree()}
     for name in inputs:
         for source, forced, only in _resolve(name, from_):
-            how = {"stdin": _stdin(), "openers": _openers()}
             for found in units(source, from_=forced, spread=spread, **how):
                 if isinstance(found, Skipped):
                     on_skip(found)
@@ -140,9 +140,10 @@ def everything(
 
 def open_named(inputs: Iterable[str], **how: Any) -> Iterator[Input | Skipped | DcbError]:
     """Give every input without looking for its format."""
+    how |= {"stdin": _stdin(), "openers": _openers(), "disk": opening.DiskTree()}
     for name in inputs:
         for source, _, _ in _resolve(name, None):
-            yield from opening.open_inputs(source, stdin=_stdin(), openers=_openers(), **how)
+            yield from opening.open_inputs(source, **how)
 
 
 def _resolve(name: str, from_: str | None) -> list[tuple[str, str | None, str | None]]:

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import random
 import struct
 import sys
@@ -393,6 +394,54 @@ class TestCompanions:
         write(tmp_path / "s" / "1.jsonl.zst", zstd(GOOD))
         (tmp_path / "s" / "2.jsonl").symlink_to("/etc/passwd")
         assert [item.read() for item in only(path).files("s/*")] == [GOOD]
+
+
+def sent(stored: Stored) -> Stored:
+    """Give an input as another process gets it."""
+    came: Stored = pickle.loads(pickle.dumps(stored))  # noqa: S301 - our own bytes
+    return came
+
+
+class TestListings:
+    """A folder is listed once in a run, not once for each of its files."""
+
+    @pytest.fixture
+    def listed(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        calls: list[str] = []
+        real = os.scandir
+
+        def scandir(folder: str) -> Any:
+            calls.append(folder)
+            return real(folder)
+
+        monkeypatch.setattr(os, "scandir", scandir)
+        return calls
+
+    def test_for_all_sources_of_a_run(self, tmp_path: Path, listed: list[str]) -> None:
+        disk = opening.DiskTree()
+        for number in range(5):
+            stored = only(write(tmp_path / f"{number}.json", b"{}"), disk=disk)
+            assert "0.json" in stored.head.siblings
+            assert stored.files("*.json")
+        assert listed == [str(tmp_path)]
+
+    def test_for_all_inputs_that_come_to_another_process(
+        self, tmp_path: Path, listed: list[str]
+    ) -> None:
+        for number in range(5):
+            write(tmp_path / f"{number}.json", b"{}")
+        walked = found(str(tmp_path))
+        listed.clear()
+        for stored in walked:
+            assert len(sent(stored).head.siblings) == 5
+        assert listed == [str(tmp_path)]
+
+    def test_another_run_looks_again(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.json", b"{}")
+        first = sent(only(path))
+        assert first.head.siblings == {"a.json"}
+        write(tmp_path / "b.json", b"{}")
+        assert sent(only(path)).head.siblings == {"a.json", "b.json"}
 
 
 class TestCompression:
