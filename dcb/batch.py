@@ -47,6 +47,7 @@ __all__ = [
     "Made",
     "Names",
     "Outcome",
+    "Sources",
     "convert_unit",
     "discard",
     "guard",
@@ -172,11 +173,11 @@ class Names:
     A context: the names are durable when it ends.
     """
 
-    def __init__(self, folder: Path, suffix: str, *, force: bool, sources: Iterable[Path]) -> None:
+    def __init__(self, folder: Path, suffix: str, *, force: bool, sources: Sources) -> None:
         self._folder = folder
         self._suffix = suffix
         self._force = force
-        self._sources = tuple(sources)
+        self._sources = sources
         self._taken: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -189,7 +190,7 @@ class Names:
         """Rename a synced output; raises :class:`OutputError` when its name is taken on disk."""
         target = self._free(made.stem)
         try:
-            guard(target, self._sources)
+            self._sources.guard(target)
             files.place(made.temporary, target, force=self._force, sync=False)
         finally:
             discard([made])
@@ -207,13 +208,43 @@ class Names:
             number += 1
 
 
+class Sources:
+    """The files that a run reads, by whatever name: no output takes the place of one of them."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._known: set[tuple[int, int]] = set()
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: Path) -> None:
+        """Take one more file or folder to the sources."""
+        known = _identity(path)
+        if known is not None:
+            self._known.add(known)
+
+    def guard(self, target: Path, option: str = "-o") -> None:
+        """Refuse an output that is one of the inputs; ``option`` is what named it."""
+        if self._known and _identity(target) in self._known:
+            raise OutputError(
+                "the output is an input",
+                path=str(target),
+                hint=f"choose another name with {option}",
+            )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from all others, whatever its spelling; ``None`` where there is none."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
 def guard(target: Path, sources: Iterable[Path]) -> None:
     """Refuse an output that is one of the inputs."""
-    for source in sources:
-        if files.same_file(target, source):
-            raise OutputError(
-                "the output is an input", path=str(target), hint="choose another name with -o"
-            )
+    if target.exists():
+        Sources(sources).guard(target)
 
 
 def run(

@@ -64,6 +64,10 @@ class _Lazy(TyperGroup):
         except BrokenPipeError:
             _run.close_stdout()
             raise typer.Exit(0) from None
+        except OSError as error:
+            _run.close_stdout()
+            _run.print_os_error(error)
+            raise typer.Exit(1) from None
 
 
 def _exists(name: str) -> bool:
@@ -118,5 +122,18 @@ def main() -> None:
     """Run the command line and exit with the code."""
     # Imports alone make many times the 700 objects after which Python looks for cycles.
     gc.set_threshold(50_000)
+    _run.open_streams()
     _run.catch_signals()
-    app()
+    try:
+        app()
+    except SystemExit as ended:
+        failure, code = _run.flush_stdout(), ended.code
+    except OSError as error:  # of the help text, which is printed before a command runs
+        _run.close_stdout()
+        failure, code = error, 0
+    else:
+        return
+    if failure is not None and not isinstance(failure, BrokenPipeError):
+        _run.print_os_error(failure)
+        code = code or 1
+    raise SystemExit(code)

@@ -25,7 +25,10 @@ __all__ = [
     "emit",
     "error_record",
     "finish",
+    "flush_stdout",
+    "open_streams",
     "print_error",
+    "print_os_error",
     "printable",
     "say",
     "summarize",
@@ -64,8 +67,12 @@ def _fit(text: str, stream: Any) -> str:
 
 def emit(value: Any) -> None:
     """Print one JSON object on a line of stdout, for machines."""
+    try:
+        data = orjson.dumps(value, default=_plain, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        data = orjson.dumps(_sound(_plain(value)), option=orjson.OPT_APPEND_NEWLINE)
     sys.stdout.flush()
-    sys.stdout.buffer.write(orjson.dumps(value, default=_plain, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
@@ -73,6 +80,15 @@ def _plain(value: Any) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
+
+
+def _sound(value: Any) -> Any:
+    """Make every text of a JSON value fit for JSON; file names may hold any bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {_sound(name): _sound(item) for name, item in value.items()}
+    return [_sound(item) for item in value] if isinstance(value, list) else value
 
 
 def error_record(error: DcbError) -> dict[str, Any]:
@@ -159,6 +175,37 @@ def catch_signals() -> None:
 
 def _terminate(signum: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + signum)
+
+
+def open_streams() -> None:
+    """Put something in the place of the standard streams that a shell has closed.
+
+    Reading then gives nothing and results are refused; messages go nowhere.
+    """
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            stream = os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8")
+            setattr(sys, name, stream)
+
+
+def print_os_error(error: OSError) -> None:
+    """Print a failure of the system that no part of dcb could foresee, such as a full disk."""
+    what = error.strerror or str(error)
+    if error.filename is None:
+        say(f"error: cannot write: {what}")
+    else:
+        say(f"error: {printable(os.fsdecode(error.filename))}: {what}")
+
+
+def flush_stdout() -> OSError | None:
+    """Send off what is printed; gives the failure, after which nothing more is tried."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        close_stdout()
+        return error
+    return None
 
 
 def close_stdout() -> None:

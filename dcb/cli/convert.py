@@ -113,10 +113,12 @@ def convert(
     target = registry.target(to)
     given = check_options(target, _pairs(option or []))
     options = read_options(strict=strict, subagents=subagents, branch=branch, tz=tz, budget=budget)
-    if report is not None and report.exists() and not force:
-        raise OutputError("the file exists", path=str(report), hint="overwrite with --force")
+    if not output:
+        raise UsageError("-o needs a name", hint="- is stdout, . the current folder")
+    sources = batch.Sources(local_paths(inputs))
+    if report is not None:
+        _check_report(report, Path(output), sources, force=force)
     run = _Run(json=json, itemize=report is not None or json or strict)
-    sources = local_paths(inputs)
     job = batch.Job(
         to=target.id, folder=Path(output), options=options, to_options=given, itemize=run.itemize
     )
@@ -131,6 +133,18 @@ def convert(
         plan = _Plan(output, target, sources, job, force=force, jobs=jobs, workers=workers)
         plan.carry_out(found, run)
     _finish(run, report, force=force, strict=strict)
+
+
+def _check_report(report: Path, output: Path, sources: batch.Sources, *, force: bool) -> None:
+    """Refuse a report that could not be written at the end, or only over something else."""
+    if report.resolve() == output.resolve():
+        raise UsageError(f"-o and --report both name {str(report)!r}")
+    sources.guard(report, "--report")
+    if report.exists() and not force:
+        raise OutputError("the file exists", path=str(report), hint="overwrite with --force")
+    # The folder of the outputs may still have to be made.
+    if not report.parent.is_dir() and report.parent.resolve() != output.resolve():
+        raise OutputError("the folder does not exist", path=str(report))
 
 
 def _pairs(options: list[str]) -> dict[str, str]:
@@ -172,7 +186,7 @@ class _Plan:
         self,
         output: str,
         target: Format,
-        sources: list[Path],
+        sources: batch.Sources,
         job: batch.Job,
         *,
         force: bool,
@@ -189,6 +203,7 @@ class _Plan:
 
     def carry_out(self, units: Iterator[Unit], run: _Run) -> None:
         """Convert everything to where ``-o`` points."""
+        units = self._noted(units)
         path = Path(self.output)
         if self.output == "-":
             self._to_stdout(units, run)
@@ -196,6 +211,13 @@ class _Plan:
             self._to_folder(units, run)
         else:
             self._to_file(units, run, path)
+
+    def _noted(self, units: Iterator[Unit]) -> Iterator[Unit]:
+        """Remember which files are read: a pattern or ``scan:`` name does not say it."""
+        for unit in units:
+            if unit.input.path is not None:
+                self.sources.add(Path(unit.input.path))
+            yield unit
 
     def _read(self, units: Iterator[Unit], run: _Run) -> Iterator[_Read]:
         """Give all sessions in one stream; each input has its own account."""
@@ -210,12 +232,12 @@ class _Plan:
 
     @staticmethod
     def _handed(
-        found: Iterator[_Read], run: _Run, writing: Context, target: Path | None
+        found: Iterator[_Read], writing: Context, handed: list[tuple[str, str, str | None]]
     ) -> Iterator[Session]:
         """Hand each session to a writer together with the account of its own input."""
         for source, session, ledger in found:
             writing.ledger = ledger
-            run.done(source, session.meta.id, session.title, target)
+            handed.append((source, session.meta.id, session.title))
             yield session
 
     def _write(self, sessions: Iterator[Session], sink: Any, writing: Context) -> None:
@@ -235,9 +257,11 @@ class _Plan:
                 f"several sessions, and a {self.target.id} output holds one",
                 hint="give a folder with -o DIR",
             )
-        sessions = self._handed(found, run, writing, None)
+        handed: list[tuple[str, str, str | None]] = []
+        sessions = self._handed(found, writing, handed)
         batch.spool(lambda held: self._write(sessions, _Stream(held), writing), sys.stdout.buffer)
         sys.stdout.buffer.flush()
+        run.made += len(handed)
 
     def _to_file(self, units: Iterator[Unit], run: _Run, path: Path) -> None:
         writing = self._context()
@@ -245,14 +269,19 @@ class _Plan:
         if count > 1 and not self._holds_many(path):
             self._named(found, run, writing)
             return
-        batch.guard(path, self.sources)
+        self.sources.guard(path)
         if not count:
             return
+        handed: list[tuple[str, str, str | None]] = []
         with files.output(path, force=self.force) as stream:
             sink = _Stream(stream)
-            self._write(self._handed(found, run, writing, path), sink, writing)
+            self._write(self._handed(found, writing, handed), sink, writing)
+            # By now all the sources are known.
+            self.sources.guard(path)
         for name, data in sink.files:
             files.write_whole(path.with_name(f"{path.stem}.{name}"), data, force=self.force)
+        for one in handed:
+            run.done(*one, path)
 
     def _holds_many(self, path: Path) -> bool:
         """Whether a file of this name takes several sessions; interchange does as JSON Lines."""

@@ -65,18 +65,23 @@ def show(
     failed: list[DcbError] = []
     shown = 0
     for unit in collect([source], from_=from_, on_error=failed.append):
-        for one in read_unit(unit, Context(Ledger(unit.input.name), options)):
-            if session is not None and not one.meta.id.startswith(session):
-                continue
-            shown += 1
-            if json:
-                _run.emit(one)
-            else:
-                _page(render(one), pager=pager)
-    for error in failed:
-        _run.print_error(error)
+        try:
+            for one in read_unit(unit, Context(Ledger(unit.input.name), options)):
+                if session is not None and not one.meta.id.startswith(session):
+                    continue
+                shown += 1
+                if json:
+                    _run.emit(one)
+                else:
+                    _page(render(one), pager=pager)
+        except DcbError as error:
+            failed.append(error)
+    for problem in failed:
+        _run.print_error(problem)
     if not shown and session is not None and not failed:
         raise UsageError(f"no session's id starts with {session!r}")
+    if not shown and not failed:
+        _run.say("error: no session found")
     if failed or not shown:
         raise typer.Exit(1)
 

@@ -130,7 +130,7 @@ def test_many_files_are_synced_before_they_get_their_names(
     sessions = [Session(meta=Meta(f"s{n}"), provider="demo") for n in range(count)]
     made = [batch.write_one(one, target, job, Context(Ledger())) for one in sessions]
     files.sync_all(one.temporary for one in made)
-    with batch.Names(tmp_path, ".json", force=False, sources=()) as names:
+    with batch.Names(tmp_path, ".json", force=False, sources=batch.Sources()) as names:
         placed = [names.place(one) for one in made]
     assert len(set(placed)) == len(list(tmp_path.iterdir())) == count
     assert steps[-1] == tmp_path.name

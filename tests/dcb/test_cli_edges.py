@@ -1,0 +1,179 @@
+"""The command line at its edges: closed streams, full disks, names that are no text."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pack import dcb
+from tests.paths import ROOT
+
+HELLO = ROOT / "examples" / "hello.json"
+RUN = f"exec {sys.executable} -c 'from dcb.cli import main; main()'"
+FULL = Path("/dev/full")
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="shell redirections of POSIX")
+
+
+def shell(line: str, *, unbuffered: bool = False) -> tuple[int, str, str]:
+    """Run ``dcb`` with a shell's redirections; gives the code and both texts."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    if unbuffered:
+        environment["PYTHONUNBUFFERED"] = "1"
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{RUN} {line}"],
+        capture_output=True, cwd=ROOT, env=environment, timeout=120, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_closed_standard_input() -> None:
+    code, out, err = shell(f"convert {HELLO} --to openai-chat <&-")
+    assert (code, "Traceback" in err) == (0, False), err
+    assert json.loads(out)["messages"]
+    code, _, err = shell("convert - --to openai-chat <&-")
+    assert (code, err.partition("\n")[0]) == (1, "error: -: the file is empty")
+
+
+@pytest.mark.parametrize(
+    "line", [f"convert {HELLO} --to openai-chat", f"detect {HELLO}", f"detect --json {HELLO}"]
+)
+def test_closed_standard_output_is_an_error(line: str) -> None:
+    code, _, err = shell(f"{line} >&-")
+    assert code == 1
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_closed_standard_output_does_no_harm_without_results(tmp_path: Path) -> None:
+    code, _, err = shell(f"convert {HELLO} --to openai-chat -o {tmp_path / 'a.json'} >&-")
+    assert code == 0, err
+    assert json.loads((tmp_path / "a.json").read_bytes())["messages"]
+
+
+def test_messages_stay_out_of_the_results_when_stderr_is_closed() -> None:
+    code, out, _ = shell("convert nothing.json --to openai-chat 2>&-")
+    assert (code, out) == (1, "")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"convert {HELLO} --to openai-chat",
+        f"detect {HELLO}",
+        f"detect --json {HELLO}",
+        f"show {HELLO}",
+        "formats",
+        "scan --help",
+    ],
+)
+def test_a_full_disk_behind_standard_output(line: str, *, unbuffered: bool) -> None:
+    code, _, err = shell(f"{line} >{FULL}", unbuffered=unbuffered)
+    assert code == 1
+    assert "error: cannot write: No space left on device" in err
+    assert "Traceback" not in err
+    assert "ignored" not in err
+
+
+def test_a_pipe_closed_before_the_first_line() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", "from dcb.cli import main; main()", "formats"],
+            stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, env=environment, timeout=120,
+            check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"bad\xff.json")
+    source.write_bytes(HELLO.read_bytes())
+    target = tmp_path / os.fsdecode(b"out\xfe.json")
+    shown = f"{tmp_path}/bad\\xff.json"
+    done = dcb("convert", str(source), "--to", "openai-chat", "--json", "-o", str(target))
+    assert done.code == 0, done.err
+    first = json.loads(done.out.split("\n")[0])
+    assert (first["source"], first["output"]) == (shown, f"{tmp_path}/out\\xfe.json")
+    assert target.exists()
+    done = dcb("detect", "--json", str(source))
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["path"] == shown
+
+
+def test_a_report_never_takes_the_place_of_an_input_or_an_output(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.json", tmp_path / "out.json"
+    source.write_bytes(HELLO.read_bytes())
+    done = dcb(
+        "convert", str(source), "--to", "openai-chat", "-o", str(target), "--report", str(source),
+        "--force",
+    )  # fmt: skip
+    assert done.code == 1
+    assert "the output is an input" in done.err
+    assert source.read_bytes() == HELLO.read_bytes()
+    assert not target.exists()
+    for spelled in (target, tmp_path / "." / ".." / tmp_path.name / "out.json"):
+        done = dcb(
+            "convert", str(source), "--to", "openai-chat", "-o", str(target), "--report",
+            str(spelled), "--force",
+        )  # fmt: skip
+        assert done.code == 2, done
+        assert not target.exists()
+
+
+def test_a_report_that_cannot_be_written_is_known_first(tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    done = dcb(
+        "convert", str(HELLO), "--to", "openai-chat", "-o", str(target), "--report",
+        str(tmp_path / "no" / "r.json"),
+    )  # fmt: skip
+    assert done.code == 1
+    assert "the folder does not exist" in done.err
+    assert not target.exists()
+
+
+def test_an_empty_output_name_is_no_folder(tmp_path: Path) -> None:
+    done = dcb("convert", str(HELLO), "--to", "openai-chat", "-o", "")
+    assert done.code == 2
+    assert "error: -o" in done.err
+
+
+def test_show_says_when_there_is_nothing(tmp_path: Path) -> None:
+    done = dcb("show", str(tmp_path))
+    assert (done.code, done.err) == (1, "error: no session found\n")
+
+
+def test_show_goes_on_after_a_bad_entry(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"interchange": "dsh-chat-import", "version": 7}')
+    (tmp_path / "b.json").write_bytes(HELLO.read_bytes())
+    done = dcb("show", str(tmp_path))
+    assert done.code == 1
+    assert "error: " in done.err
+    assert "notes.txt" in done.out
+
+
+def test_an_input_found_by_a_pattern_is_not_overwritten(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(HELLO.read_bytes())
+    for target in ("a.json", "b.json"):
+        done = dcb(
+            "convert", f"{tmp_path}/*.json", "--to", "sharegpt", "--force", "-o",
+            str(tmp_path / target),
+        )  # fmt: skip
+        assert done.code == 1
+        assert "the output is an input" in done.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
+        ("a.json", "b.json"), HELLO.read_bytes()
+    )
