@@ -39,6 +39,7 @@ __all__ = [
     "open_history",
     "pack",
     "record",
+    "removed",
     "versions",
 ]
 
@@ -101,7 +102,8 @@ def open_history(folder: Path, *, environ: Mapping[str, str] | None = None) -> H
     if program is None:
         return None
     kept = None if environ is None else tuple(sorted(git_environment(environ).items()))
-    return History(folder, program, kept)
+    # Git runs inside the folder, where a relative path would lead to another one.
+    return History(folder.absolute(), program, kept)
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -182,6 +184,21 @@ def versions(history: History, snapshot_id: str) -> list[Version]:
         ref, at, subject, status = entry.split("\x1f", 3)
         found.append(Version(ref, int(at) * 1000, subject, status.strip().startswith("D")))
     return found
+
+
+def removed(history: History, start: str) -> list[str]:
+    """Give the ids of snapshots that were ever removed and begin so.
+
+    An id that is no safe file name is not among them: its file does not tell it.
+    """
+    if not (history.folder / ".git" / "HEAD").is_file():
+        return []
+    if _call(history, "rev-parse", "-q", "--verify", "HEAD").returncode:
+        return []
+    listed = ("--diff-filter=D", "--name-only", "--format=", "-z")
+    out = _run(history, "log", "--no-color", "--no-renames", *listed).decode("utf-8", "replace")
+    found = {name.strip("\n").removesuffix(".md") for name in out.split("\0")}
+    return sorted(name for name in found if name and name.startswith(start))
 
 
 def content(history: History, snapshot_id: str, ref: str) -> str:

@@ -16,7 +16,13 @@ import typer
 from converters.errors import BadInput, UsageError
 from dcb.envelope import check_passphrase
 
-__all__ = ["VARIABLE", "PassphraseOption", "passphrase", "passphrase_at_hand"]
+__all__ = [
+    "VARIABLE",
+    "PassphraseAtHandOption",
+    "PassphraseOption",
+    "passphrase",
+    "passphrase_at_hand",
+]
 
 VARIABLE: Final = "DCB_PASSPHRASE"
 _LIMIT: Final = 64 * 1024
@@ -27,6 +33,15 @@ PassphraseOption = Annotated[
         "--passphrase-file",
         metavar="FILE",
         help=f"File with the passphrase; else {VARIABLE}, else a prompt.",
+    ),
+]
+
+PassphraseAtHandOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        help=f"File with the passphrase of what is sealed; else {VARIABLE}.",
     ),
 ]
 

@@ -28,7 +28,12 @@ from dcb.cli._inputs import (
     read_options,
     say_skipped,
 )
-from dcb.cli._passphrase import PassphraseOption, passphrase, passphrase_at_hand
+from dcb.cli._passphrase import (
+    PassphraseAtHandOption,
+    PassphraseOption,
+    passphrase,
+    passphrase_at_hand,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +140,7 @@ def verify(
     paths: PathsArgument,
     *,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse repeated members too.")] = False,
-    passphrase_file: PassphraseOption = None,
+    passphrase_file: PassphraseAtHandOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check both fingerprints of every bundle, and a folder against its index.
@@ -217,7 +222,7 @@ def restore_(
         typer.Option("--option", "-O", metavar="NAME=VALUE", help="Option of the target format."),
     ] = None,
     strict: StrictOption = False,
-    passphrase_file: PassphraseOption = None,
+    passphrase_file: PassphraseAtHandOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be written.")
     ] = False,

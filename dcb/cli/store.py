@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from converters.errors import DcbError, OutputError, UsageError
+from converters.errors import BadInput, DcbError, OutputError, UsageError
 from converters.text import iso_ms
 from dcb import files, store
 from dcb.cli import _run, _tables
 from dcb.cli._inputs import FromOption, JsonOption, SessionsOption
-from dcb.cli._passphrase import PassphraseOption, passphrase, passphrase_at_hand
+from dcb.cli._passphrase import (
+    PassphraseAtHandOption,
+    PassphraseOption,
+    passphrase,
+    passphrase_at_hand,
+)
 from dcb.cli._settings import current
 from dcb.cli._snapshots import Loader, compile_options
 from dcb.cli._store import (
@@ -292,26 +297,16 @@ def rm(
 def history(snapshot_id: IdArgument, *, json: JsonOption = False) -> None:
     """List the versions of a snapshot, the newest first; also of a removed one."""
     with opened_store(create=False) as kept:
-        name = _known(kept, snapshot_id)
+        name = store.known(kept, snapshot_id)
         found = store.versions(kept, name)
     if not found:
-        raise UsageError(f"the history has no snapshot {name[:60]!r}")
+        raise BadInput(f"the history has no snapshot {name[:60]!r}")
     for version in found:
         if json:
             _run.emit(_camel({"ref": version.ref, "time": version.time, "subject": version.subject,
                               "removed": version.removed}))  # fmt: skip
         else:
             _run.put(f"{version.ref[:12]}  {iso_ms(version.time)[:19]}  {version.subject}")
-
-
-def _known(kept: store.Store, snapshot_id: str) -> str:
-    """Give the full id; one that is not in the store may be in the history."""
-    try:
-        return store.find(kept, snapshot_id).snapshot_id
-    except UsageError:
-        raise
-    except DcbError:
-        return snapshot_id
 
 
 @app.command(epilog="Example: dcb store rollback snap_mm6u0000 --to 1a2b3c4d")
@@ -321,14 +316,14 @@ def rollback(
     to: Annotated[
         str | None, typer.Option("--to", metavar="REF", help="Version [the previous one].")
     ] = None,
-    passphrase_file: PassphraseOption = None,
+    passphrase_file: PassphraseAtHandOption = None,
     json: JsonOption = False,
 ) -> None:
     """Save an old version again; that is a new version. What is sealed stays sealed."""
     secret = passphrase_at_hand(passphrase_file)
     sealing = None if secret is None else store.Sealing(secret)
     with opened_store(create=False) as kept:
-        name = _known(kept, snapshot_id)
+        name = store.known(kept, snapshot_id)
         saved, ref = store.rollback(kept, name, to, now_ms=now_ms(), sealing=sealing)
     if json:
         _run.emit({"saved": name, "ref": ref, "state": saved.state, "sealed": saved.sealed})
@@ -341,7 +336,7 @@ def weight(
     snapshot_id: IdArgument,
     value: Annotated[float, typer.Argument(metavar="NUMBER", help="The new weight.")],
     *,
-    passphrase_file: PassphraseOption = None,
+    passphrase_file: PassphraseAtHandOption = None,
     json: JsonOption = False,
 ) -> None:
     """Set the weight of a snapshot, which decides merges under the policy `weighted`."""
@@ -388,6 +383,8 @@ def export(
         for row, text in found:
             try:
                 target, state = exporter.put(row, text)
+            except UsageError:
+                raise
             except DcbError as error:
                 problems.take(error)
                 continue
@@ -437,7 +434,7 @@ class _Exporter:
 
 
 @app.command(epilog="Example: dcb store integrity")
-def integrity(*, passphrase_file: PassphraseOption = None, json: JsonOption = False) -> None:
+def integrity(*, passphrase_file: PassphraseAtHandOption = None, json: JsonOption = False) -> None:
     """Check the database, its indexes and every document; exit 1 when something is wrong."""
     secret = passphrase_at_hand(passphrase_file)
     with opened_store(create=False) as kept:

@@ -7,7 +7,7 @@
 
 from dcb.store.care import Finding, integrity, vacuum
 from dcb.store.rows import Row, every, find, listing, opened, stored_text, text_of
-from dcb.store.saving import Saved, Sealing, remove, rollback, save, set_weight, versions
+from dcb.store.saving import Saved, Sealing, known, remove, rollback, save, set_weight, versions
 from dcb.store.schema import DATABASE, Store, StoreError, open_store
 from dcb.store.search import Hit, search, search_as_plugin
 
@@ -23,6 +23,7 @@ __all__ = [
     "every",
     "find",
     "integrity",
+    "known",
     "listing",
     "open_store",
     "opened",

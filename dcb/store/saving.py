@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from converters.errors import BadInput
+from converters.errors import BadInput, UsageError
 from dcb import envelope, history
 from dcb.snapshot import document
 from dcb.store import index
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Saved",
     "Sealing",
+    "known",
     "remove",
     "rollback",
     "save",
@@ -331,6 +332,22 @@ def _as_sealed(store: Store, row: Row, sealing: Sealing | None) -> Sealing:
 def versions(store: Store, snapshot_id: str) -> list[history.Version]:
     """Give the versions of a snapshot, newest first; :class:`StoreError` where history is off."""
     return history.versions(_history(store), snapshot_id)
+
+
+def known(store: Store, snapshot_id: str) -> str:
+    """Give the full id of a snapshot by its beginning; one that was removed is in the history.
+
+    What is in neither is given back as it is. :class:`UsageError` when there are several.
+    """
+    try:
+        return find(store, snapshot_id).snapshot_id
+    except BadInput:
+        if store.history is None or not snapshot_id:
+            return snapshot_id
+    names = history.removed(store.history, snapshot_id)
+    if len(names) > 1 and snapshot_id not in names:
+        raise UsageError(f"several snapshots began with {snapshot_id!r}: give more of the id")
+    return snapshot_id if len(names) != 1 else names[0]
 
 
 def _history(store: Store) -> history.History:

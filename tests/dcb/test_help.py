@@ -30,3 +30,8 @@ def test_policies_of_the_readme_exist() -> None:
     found = re.findall(r"--policy (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert found
     assert set(found) <= set(POLICIES)
+
+
+@pytest.mark.parametrize("command", ["bundle verify", "bundle restore", "store rollback"])
+def test_who_never_asks_promises_no_prompt(command: str) -> None:
+    assert "prompt" not in dcb(*command.split(), "--help").out

@@ -162,6 +162,32 @@ def test_history_and_rollback(world: Path) -> None:
     assert "version 0" in run("store", "show", "s").stdout
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_removed_snapshot_is_found_by_the_beginning_of_its_id(world: Path) -> None:
+    put(world / "a.md", snapshot("snap-one"))
+    put(world / "b.md", snapshot("snap-other"))
+    run("store", "save", "a.md", "b.md")
+    run("store", "rm", "snap-one", "snap-other")
+    found = lines(run("store", "history", "snap-on", "--json"))
+    assert [version["removed"] for version in found] == [True, False]
+    assert run("store", "history", "snap-").exit_code == 2
+    done = run("store", "rollback", "snap-on")
+    assert (done.exit_code, "snap-one is again" in done.stderr) == (0, True)
+    assert run("store", "history", "no-such-id").exit_code == 1
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("how", ["variable", "setting"])
+def test_a_relative_home_has_a_history(how: str, world: Path) -> None:
+    env = {"DCB_HOME": "kept" if how == "variable" else ""}
+    if how == "setting":
+        (world / "dcb.toml").write_text('home = "kept"\n')
+    put(world / "a.md", snapshot("s"))
+    assert run("store", "save", "a.md", **env).exit_code == 0
+    assert (world / "kept" / "snapshots" / ".git").is_dir()
+    assert len(lines(run("store", "history", "s", "--json", **env))) == 1
+
+
 def test_history_can_be_switched_off(world: Path) -> None:
     (world / "dcb.toml").write_text("history = false\n")
     put(world / "a.md", snapshot("s"))
