@@ -28,6 +28,7 @@ __all__ = [
     "finish",
     "output",
     "place",
+    "remove",
     "safe_name",
     "same_file",
     "session_name",
@@ -119,6 +120,12 @@ def staged(
         descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     except OSError as error:
         raise _failed(target, error) from error
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            "cannot write: the locale has no such characters for a file name",
+            path=str(target),
+            hint="use a UTF-8 locale, such as LC_ALL=C.UTF-8",
+        ) from error
     whole = False
     try:
         with io.BufferedWriter(_Steady(descriptor), 1 << 20) as stream:
@@ -240,6 +247,17 @@ def write_whole(target: Path, data: bytes, *, force: bool = False, private: bool
     """Write one file, whole or not at all; see :func:`output`."""
     with output(target, force=force, private=private) as stream:
         stream.write(data)
+
+
+def remove(target: Path) -> None:
+    """Remove a file and make that durable; one that is gone already is no error."""
+    try:
+        target.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot remove: {error.strerror or error}", path=str(target), hint=_hint(error)
+        ) from error
+    sync_folder(target.parent)
 
 
 def same_file(one: Path, other: Path) -> bool:

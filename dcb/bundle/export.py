@@ -138,6 +138,21 @@ class _Writer:
             files.write_whole(self._folder / entry.name, data, force=True)
             self._note(entry.name, data, source, draft, (digest, number))
             return self._exported(source, draft.session_id, draft.title, entry.name, "replaced")
+        placed = self._new(source, draft, digest, number)
+        if entry is not None:
+            # Sealed where it was clear, or the other way: one of the two is enough.
+            self._drop(entry)
+        return placed
+
+    def _drop(self, entry: Entry) -> None:
+        """Remove a bundle that has a successor, unless somebody changed it."""
+        old = self._folder / entry.name
+        found = None if old.is_symlink() else _bytes_of(old)
+        if found is not None and hashlib.sha256(found).hexdigest() == entry.sha256:
+            files.remove(old)
+
+    def _new(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
+        """Write a bundle under a free name."""
         data = self._bytes(draft.document)
         for name in self._names(draft):
             target = self._folder / name

@@ -72,6 +72,14 @@ class Manifest:
                 path=str(folder / NAME),
                 hint="remove it; the next export makes it anew from the bundles",
             ) from error
+        for entry in document.bundles:
+            # A name that leads elsewhere would let an index replace files outside its folder.
+            if not entry.name.strip(".") or any(c in entry.name for c in "/\\:\0"):
+                raise BadInput(
+                    f"the index of the bundles names no file of its folder: {entry.name[:60]!r}",
+                    path=str(folder / NAME),
+                    hint="remove it; the next export makes it anew from the bundles",
+                )
         return cls(folder, document.bundles)
 
     def _add(self, entry: Entry) -> None:

@@ -103,12 +103,40 @@ def test_other_options_read_a_known_source_again(tmp_path: Path) -> None:
     assert len(list(out.glob("*.dshbundle.json"))) == 3
 
 
+def test_a_sealed_bundle_replaces_the_clear_one(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (clear,) = exported([source], out)
+    (sealed,) = exported([source], out, passphrase=PASSPHRASE)
+    assert clear.path is not None
+    assert sealed.path is not None
+    assert set(tree(out)) == {sealed.path.name, NAME}
+    (again,) = exported([source], out)
+    assert set(tree(out)) == {clear.path.name, NAME}
+    assert again.path == clear.path
+    clear.path.write_bytes(b"edited by somebody")
+    exported([source], out, passphrase=PASSPHRASE)
+    assert clear.path.read_bytes() == b"edited by somebody"
+
+
 def test_a_damaged_index_is_an_error(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / NAME).write_text("{", "utf-8")
     with pytest.raises(BadInput, match="index"):
         exported([source], out)
+
+
+@pytest.mark.parametrize("name", ["../victim", "/victim", "..", "a\\b", "c:x", ""])
+def test_an_index_names_only_files_of_its_folder(name: str, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exported([source], out)
+    index = json.loads((out / NAME).read_text("utf-8"))
+    index["bundles"][0]["name"] = name
+    (out / NAME).write_text(json.dumps(index), "utf-8")
+    before = tree(tmp_path)
+    with pytest.raises(BadInput, match="names no file of its folder"):
+        exported([source], out)
+    assert tree(tmp_path) == before
 
 
 def test_one_bad_input_stops_nothing(source: Path, tmp_path: Path) -> None:

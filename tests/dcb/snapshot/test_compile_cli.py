@@ -100,6 +100,16 @@ def test_a_file_that_exists_stops_no_other(two: Path, tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 2
 
 
+def test_a_name_that_the_locale_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_bytes(json.dumps(document("s-1", "You must.") | {"title": "登录"}).encode())
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run(path, "-o", f"{tmp_path}/out/", **ascii_only)
+    assert done.code in (0, 1)
+    assert "Traceback" not in done.err
+    assert done.code == 0 or "UTF-8 locale" in done.err
+
+
 def test_dry_run(one: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.md"
     done = run(one, "--dry-run", "-o", target)
