@@ -38,6 +38,7 @@ DATABASE: Final = "snapshots.db"
 Tokenizer: TypeAlias = Literal["trigram", "unicode61"]
 
 _BUSY_SECONDS: Final = 120.0
+_READ_ONLY: Final = "readonly database"
 _PROGRAM: Final = 1
 _EXTENSION: Final = 1
 
@@ -137,7 +138,8 @@ def open_store(
     ``now_ms`` is noted with the migrations. ``tokenizer`` is for a new store; without
     it trigram, where the build of SQLite has it. Without ``create`` a missing store is
     a :class:`StoreError`, as is one that cannot be used; a store of a newer program is
-    :class:`UnsupportedVersion`.
+    :class:`UnsupportedVersion`. Without ``create`` a store in a place that cannot be written
+    to opens for reading.
     """
     path = home / DATABASE
     if not create and not path.exists():
@@ -153,6 +155,11 @@ def open_store(
         try:
             _prepare(db)
             found = _migrate(db, str(path), now_ms, tokenizer)
+        except sqlite3.OperationalError as error:
+            db.close()
+            if create or _READ_ONLY not in str(error) or not _is_settled(path):
+                raise
+            return _open_read_only(home, path, history)
         except BaseException:
             db.close()
             raise
@@ -160,6 +167,29 @@ def open_store(
     with _guarded(str(path)):
         sync(store)
     return store
+
+
+def _is_settled(path: Path) -> bool:
+    """Whether all that was saved is in the database file itself."""
+    wal = path.with_name(path.name + "-wal")
+    try:
+        return wal.stat().st_size == 0
+    except OSError:
+        return True
+
+
+def _open_read_only(home: Path, path: Path, history: History | None) -> Store:
+    """Open a store that nobody can write to, so that it needs no lock and no file beside it."""
+    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    db = sqlite3.connect(address, uri=True, isolation_level=None)
+    try:
+        if _versions(db) == (_PROGRAM, _EXTENSION):
+            return Store(home, db, _check(db, str(path)), history)
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    raise StoreError("the store is read-only and of another version of dcb", path=str(path))
 
 
 def _prepare(db: sqlite3.Connection) -> None:
@@ -326,6 +356,8 @@ def reading(store: Store) -> contextlib.AbstractContextManager[None]:
 
 def _hint(error: sqlite3.Error) -> str | None:
     said = str(error)
+    if _READ_ONLY in said:
+        return "the place of the store cannot be written to; copy it, or set DCB_HOME"
     if "locked" in said:
         return "another program holds the store; try again"
     if "not a database" in said or "malformed" in said:

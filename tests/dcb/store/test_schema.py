@@ -127,3 +127,30 @@ def test_vacuum_gives_room_back_and_loses_nothing(kept: store.Store) -> None:
     assert store.integrity(kept) == []
     store.save(kept, [snapshot("again")], now_ms=NOW)
     assert "again" in ids(store.search(kept, "登录"))
+
+
+def test_a_store_that_cannot_be_written_to_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "a ?home#1"
+    with store.open_store(home, now_ms=NOW) as kept:
+        store.save(kept, [snapshot("snap_a", "独特的词")], now_ms=NOW)
+
+    def refuse(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    # As the file system would, if these tests did not run as root.
+    monkeypatch.setattr(schema, "_prepare", refuse)
+    with store.open_store(home, create=False) as kept:
+        assert ids(store.search(kept, "独特")) == ["snap_a"]
+        assert [row.snapshot_id for row in store.listing(kept)] == ["snap_a"]
+        assert "独特的词" in store.text_of(kept, "snap_a")
+        with pytest.raises(StoreError) as caught:
+            store.remove(kept, ["snap_a"])
+        assert "cannot be written to" in str(caught.value.hint)
+    assert [path.name for path in home.iterdir()] == [store.DATABASE]
+    with pytest.raises(StoreError, match="readonly"):
+        store.open_store(home)
+    (home / f"{store.DATABASE}-wal").write_bytes(b"x")
+    with pytest.raises(StoreError, match="readonly"):
+        store.open_store(home, create=False)
