@@ -189,11 +189,17 @@ def _bundles(
         elif isinstance(found, Skipped) or not hasattr(found, "nested"):
             continue
         elif not found.nested:
-            yield found, False
+            if not _is_index(found):
+                yield found, False
         elif is_bundle_name(found.name):
             yield found, True
         elif folders is not None and Path(found.name).name == INDEX:
             folders.setdefault(Path(found.name).parent, {})
+
+
+def _is_index(source: Input) -> bool:
+    """Whether a named file is the index beside bundles, as a pattern such as backup/* names it."""
+    return Path(source.name).name == INDEX and b'"dcb-bundles"' in source.head.data[:200]
 
 
 @app.command("restore", epilog="Example: dcb bundle restore backup/ --to claude --into out/")

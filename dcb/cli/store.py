@@ -147,12 +147,13 @@ def import_(
     problems = _run.Problems(json=json)
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file)
     loader.accept_mismatch = accept_mismatch
-    found = []
+    found, names = [], []
     for name, snapshot in loader.documents(inputs, problems.take):
         if snapshot is None:
             _run.say(f"skipped: {_run.printable(name)}: no snapshot document")
         else:
             found.append(_renamed(snapshot) if new_id else snapshot)
+            names.append(name)
     if dry_run:
         for one in found:
             record = {"snapshot": one.meta.snapshot_id, "title": one.meta.title}
@@ -168,11 +169,12 @@ def import_(
     with opened_store() as kept:
         saved = store.save(kept, found, now_ms=now_ms(), sealing=sealing, replace_existing=force)
     _told([done for done in saved if done.state != "refused"], json=json)
-    for done in saved:
+    for name, done in zip(names, saved, strict=True):
         if done.state == "refused":
             problems.take(
                 store.StoreError(
                     f"the store has another snapshot {done.snapshot_id}",
+                    path=name,
                     hint="replace it with --force, or take a new id with --new-id",
                 )
             )

@@ -69,6 +69,16 @@ def test_verify_reports_what_the_index_misses(tmp_path: Path) -> None:
     assert f"{out / 'extra.dshbundle.json'}: extra" in result.stdout
 
 
+def test_a_pattern_that_names_the_index_too(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    dcb("export", DSH, "-o", out)
+    everything = sorted(out.iterdir())
+    assert len(everything) == 2
+    result = dcb("verify", *everything)
+    assert (result.exit_code, result.stdout.count("\n")) == (0, 1)
+    assert dcb("restore", *everything, "--into", tmp_path / "back").exit_code == 0
+
+
 def test_one_bad_bundle_never_stops_the_rest(tmp_path: Path) -> None:
     result = dcb("restore", TAMPERED, BUNDLE, "--into", tmp_path)
     assert result.exit_code == 1

@@ -296,6 +296,7 @@ def test_import_does_not_replace_another_snapshot(world: Path) -> None:
     run("store", "import", "a.md")
     done = run("store", "import", "b.md")
     assert done.exit_code == 1
+    assert "error: b.md: the store has another snapshot s\n" in done.stderr
     assert "--new-id" in done.stderr
     assert "first" in run("store", "show", "s").stdout
     (new,) = lines(run("store", "import", "b.md", "--new-id", "--json"))
