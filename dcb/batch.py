@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import signal
+import threading
 from collections import deque
 from functools import partial
 from itertools import chain, islice
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 import msgspec
 
 from converters import registry
-from converters.errors import DcbError, OutputError
+from converters.errors import DcbError, LimitReached, OutputError
 from converters.ledger import Ledger, Report
 from converters.reading import Unit, read_unit
 from converters.turns import title_of
@@ -25,8 +27,8 @@ from converters.types import Context, Format, Options
 from dcb import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from concurrent.futures import Executor, Future
     from pathlib import Path
 
     from converters.ir import Session
@@ -41,6 +43,9 @@ _LOOKS: Final = 8
 """Inputs that a worker looks at, or converts when they are small, before it answers."""
 
 _HANDFUL: Final = 4 << 20
+
+_INTERRUPTED: Final = threading.Event()
+"""Set in a worker process that is to stop."""
 
 __all__ = [
     "Job",
@@ -136,7 +141,8 @@ def _convert(unit: Unit, job: Job) -> Outcome:
     reading = Context(ledger, job.options, job.now_ms)
     writing = Context(ledger, Options(format=job.to_options, tz=job.options.tz), job.now_ms)
     try:
-        for session in read_unit(unit, reading):
+        sessions = read_unit(unit, reading)
+        while (session := _next(sessions)) is not None:
             outcome.made.append(write_one(session, target, job, writing))
     except DcbError as error:
         outcome.error = error
@@ -149,6 +155,11 @@ def _convert(unit: Unit, job: Job) -> Outcome:
     return outcome
 
 
+def _next(sessions: Iterator[Session]) -> Session | None:
+    with _interruptible():
+        return next(sessions, None)
+
+
 def write_one(session: Session, target: Format, job: Job, ctx: Context) -> Made:
     """Write one session under a temporary name in the folder of the job, not yet synced."""
     title = title_of(session.turns, session.title)
@@ -156,7 +167,8 @@ def write_one(session: Session, target: Format, job: Job, ctx: Context) -> Made:
     made = Made(job.folder / stem, stem, session.meta.id, title)
     with files.staged(made.temporary, keep=True) as (stream, made.temporary):
         assert target.write is not None  # noqa: S101 - target() gives writers only
-        target.write(iter((session,)), _Sink(stream, made), ctx)
+        with _interruptible():
+            target.write(iter((session,)), _Sink(stream, made), ctx)
     return made
 
 
@@ -249,7 +261,7 @@ def guard(target: Path, sources: Iterable[Path]) -> None:
 
 def run(
     units: Iterable[Unit], job: Job, *, jobs: int = 1, executor: Executor | None = None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Convert inputs, ``jobs`` at a time, and give the outcomes in input order, synced.
 
     With an ``executor`` (anything with ``submit``, such as dask's) the work goes there. Raises
@@ -258,12 +270,13 @@ def run(
     waiting: list[Outcome] = []
     count = 0
     try:
-        for outcome in _converted(units, job, jobs=jobs, executor=executor):
-            waiting.append(outcome)
-            count += len(outcome.made)
-            if count >= _TOGETHER:
-                yield from _synced(waiting)
-                waiting, count = [], 0
+        with contextlib.closing(_converted(units, job, jobs=jobs, executor=executor)) as converted:
+            for outcome in converted:
+                waiting.append(outcome)
+                count += len(outcome.made)
+                if count >= _TOGETHER:
+                    yield from _synced(waiting)
+                    waiting, count = [], 0
         yield from _synced(waiting)
         waiting = []
     finally:
@@ -278,7 +291,7 @@ def _synced(outcomes: list[Outcome]) -> list[Outcome]:
 
 def _converted(
     units: Iterable[Unit], job: Job, *, jobs: int, executor: Executor | None
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     if jobs <= 1 and executor is None:
         for unit in units:
             yield convert_unit(unit, job)
@@ -290,17 +303,55 @@ def _converted(
 
 @contextlib.contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """Give worker processes for a block; ``None`` for one job, which needs none."""
+    """Give worker processes for a block; ``None`` for one job, which needs none.
+
+    Raises :class:`LimitReached` when the system ends one of them, as it does when memory is short.
+    """
     if jobs <= 1:
         yield None
         return
     # Most runs need no processes; their machinery takes a while to load.
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
     # What is loaded before the workers start need not be loaded in each of them.
     registry.all_formats()
-    with ProcessPoolExecutor(jobs) as executor:
-        yield executor
+    try:
+        with ProcessPoolExecutor(jobs, initializer=_quiet) as executor:
+            try:
+                yield executor
+            except BaseException:
+                executor.shutdown(cancel_futures=True)
+                raise
+    except BrokenExecutor as error:
+        raise LimitReached(
+            "a worker process was ended from outside", hint="memory may be short: use fewer --jobs"
+        ) from error
+
+
+def _quiet() -> None:
+    """Let a worker process pass over an interrupt while it waits: its parent takes care of it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _remember)
+
+
+def _remember(*_: object) -> None:
+    """Leave an interrupt to the next block that may be interrupted."""
+    _INTERRUPTED.set()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let an interrupt end the work of a worker process in this block, where it leaves no file."""
+    if signal.getsignal(signal.SIGINT) is not _remember:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if _INTERRUPTED.is_set():
+            raise KeyboardInterrupt
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _remember)
 
 
 def spread(executor: Executor | None) -> Spread:
@@ -313,15 +364,43 @@ def _ordered(
 ) -> Iterator[Outcome]:
     """Keep a bounded number of inputs under way and give outcomes in order."""
     todo = _handfuls(units)
-    waiting = deque(executor.submit(_convert_all, some, job) for some in islice(todo, ahead))
-    while waiting:
-        outcomes = waiting.popleft().result()
-        waiting += [executor.submit(_convert_all, some, job) for some in islice(todo, 1)]
-        yield from outcomes
+    waiting: deque[Future[list[Outcome]]] = deque()
+    outcomes: deque[Outcome] = deque()
+    try:
+        for some in islice(todo, ahead):
+            waiting.append(executor.submit(_convert_all, some, job))
+        while waiting:
+            outcomes.extend(waiting[0].result())
+            waiting.popleft()
+            for some in islice(todo, 1):
+                waiting.append(executor.submit(_convert_all, some, job))
+            while outcomes:
+                yield outcomes[0]
+                outcomes.popleft()
+    finally:
+        for outcome in outcomes:
+            discard(outcome.made)
+        _abandon(waiting)
+
+
+def _abandon(waiting: Iterable[Future[list[Outcome]]]) -> None:
+    """Remove what was converted and is not wanted any more."""
+    left = [future for future in waiting if not future.cancel()]
+    for future in left:
+        if future.exception() is None:
+            for outcome in future.result():
+                discard(outcome.made)
 
 
 def _convert_all(units: list[Unit], job: Job) -> list[Outcome]:
-    return [convert_unit(unit, job) for unit in units]
+    outcomes: list[Outcome] = []
+    try:
+        outcomes.extend(convert_unit(unit, job) for unit in units)
+    except BaseException:
+        for outcome in outcomes:
+            discard(outcome.made)
+        raise
+    return outcomes
 
 
 def _handfuls(units: Iterable[Unit]) -> Iterator[list[Unit]]:

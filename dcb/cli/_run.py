@@ -85,7 +85,10 @@ def _plain(value: Any) -> Any:
 def _sound(value: Any) -> Any:
     """Make every text of a JSON value fit for JSON; file names may hold any bytes."""
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        try:
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        except UnicodeEncodeError:  # half a pair, which no file name of this system holds
+            return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         return {_sound(name): _sound(item) for name, item in value.items()}
     return [_sound(item) for item in value] if isinstance(value, list) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, NamedTuple
 
@@ -323,8 +324,9 @@ class _Plan:
         )
 
     def _to_folder(self, units: Iterator[Unit], run: _Run) -> None:
-        with self._names() as names:
-            for outcome in batch.run(units, self.job, jobs=self.jobs, executor=self.workers):
+        outcomes = batch.run(units, self.job, jobs=self.jobs, executor=self.workers)
+        with self._names() as names, closing(outcomes):
+            for outcome in outcomes:
                 if outcome.error is not None:
                     run.fail(outcome.error)
                 run.outcomes.append(outcome.report)

@@ -250,3 +250,35 @@ def test_terminated(tmp_path: Path) -> None:
         assert b"Traceback" not in err or process.returncode == -number
         assert not list(tmp_path.glob("*.tmp"))
         (tmp_path / "out.json").unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds worker processes in /proc")
+@pytest.mark.parametrize("struck", ["all", "worker"])
+def test_worker_processes_leave_nothing_behind(tmp_path: Path, struck: str) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for number in range(1500):
+        text = json.dumps(document(f"s{number}", 4))
+        (source / f"{number}.json").write_text(text, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from dcb.cli import main; main()", "convert", str(source),
+         "--to", "openai-chat", "-o", f"{out}/", "--jobs", "2"],
+        stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True,
+    )  # fmt: skip
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and not (out.is_dir() and len(list(out.iterdir())) > 20):
+        time.sleep(0.01)
+    assert process.poll() is None, "over before the test began"
+    if struck == "all":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert b"Traceback" not in err
+    left = [path.name for path in out.iterdir() if path.suffix != ".jsonl"]
+    if struck == "all":
+        assert (process.returncode, err) == (130, b"interrupted\n")
+        assert left == []
+    else:
+        assert process.returncode == 1
+        assert err.startswith(b"error: a worker process was ended from outside\nhint: ")
