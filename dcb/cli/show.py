@@ -59,7 +59,11 @@ def show(
     """
     found = snapshot_of(source) if from_ is None else None
     if found is not None:
-        _show_snapshot(found, json=json, pager=pager)
+        try:
+            _show_snapshot(found, json=json, pager=pager)
+        except DcbError as error:
+            error.path = error.path or source
+            raise
         return
     options = read_options(subagents=subagents, branch=branch, tz=tz)
     failed: list[DcbError] = []
@@ -75,6 +79,7 @@ def show(
                 else:
                     _page(render(one), pager=pager)
         except DcbError as error:
+            error.path = error.path or unit.input.name
             failed.append(error)
     for problem in failed:
         _run.print_error(problem)

@@ -199,7 +199,7 @@ def read(text: str, profile: Profile = PUBLISHED) -> Read:
         what = "the header that line 1 opens is never closed" if opened else "no header"
         raise BadInput(
             f"no snapshot document: {what}",
-            position="line 1",
+            position=1,
             hint="a snapshot starts with a line --- and its header fields",
         )
     lines = header_lines(split.header)

@@ -220,7 +220,7 @@ def strict_meta(lines: Sequence[HeaderLine], notes: list[Problem]) -> Meta:
     if schema.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise UnsupportedVersion(
             f"dcb_schema {schema[:60]!r} is not known, this release reads {SCHEMA_VERSION}",
-            position=f"line {last['dcb_schema'].number}",
+            position=last["dcb_schema"].number,
             hint="update dcb, or ask for the document in schema 1.0",
         )
     if values.get("dcb_schema", schema) not in (schema, f'"{schema}"'):

@@ -1,6 +1,7 @@
 """``dcb compile`` and ``dcb show`` of snapshots, from the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,22 @@ def test_a_name_that_the_locale_lacks(tmp_path: Path) -> None:
     assert done.code in (0, 1)
     assert "Traceback" not in done.err
     assert done.code == 0 or "UTF-8 locale" in done.err
+
+
+@pytest.mark.parametrize("command", ["show", "brief"])
+def test_a_broken_snapshot_is_named_with_its_line(command: str, one: Path, tmp_path: Path) -> None:
+    text = run(one).out
+    broken = {
+        "layers": (text.replace("dcb:layer:summary", "dcb:layer:x"), None),
+        "version": (text.replace('"1.0"', '"9.9"'), 2),
+        "header": (text[:150], 1),
+    }
+    for name, (content, line) in broken.items():
+        path = tmp_path / f"{name}.md"
+        path.write_bytes(content.encode())
+        done = dcb(command, str(path))
+        assert done.code == 1
+        assert re.match(rf"error: {re.escape(str(path))}:{line or '[0-9]+'}: ", done.err), done.err
 
 
 def test_dry_run(one: Path, tmp_path: Path) -> None:
