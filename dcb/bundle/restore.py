@@ -124,8 +124,10 @@ def _cwd(landing: Landing, plan: Plan) -> str | None:
     """Give the working directory that the session gets; none where it had none."""
     if landing.original_cwd is None or landing.cwd_available:
         return landing.original_cwd
-    grouped = landing.grouped_to
-    return grouped if landing.remapped or is_absolute(grouped) else plan.here(grouped)
+    grouped, applied = landing.grouped_to, landing.remapped
+    # A rule that was refused says so with a reason; then it is the folder of the bundle.
+    mapped = applied is not None and "reason" not in applied
+    return grouped if mapped or is_absolute(grouped) else plan.here(grouped)
 
 
 # -- a DSH log -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from converters.opening import Memory
 from dcb.bundle.landing import Rule
 from dcb.bundle.native import file_entry
 from dcb.bundle.restore import restore
-from tests.dcb.bundle.bundles import NOW, exported, plan, restored, tree
+from tests.dcb.bundle.bundles import NOW, QUESTION, exported, opened, plan, restored, tree
 from tests.paths import GOLDEN
 
 # -- restore -----------------------------------------------------------------------------------
@@ -77,6 +77,20 @@ def test_a_restored_log_has_a_whole_header_and_lands(source: Path, tmp_path: Pat
     (done,) = restored(tmp_path / "out", plan(tmp_path / "kept")._replace(is_folder=lambda _: True))
     assert b'"cwd":"/nowhere/project"' in done.paths[0].read_bytes()
     assert done.landing.cwd_available
+
+
+def test_a_rule_that_was_refused_gives_the_absolute_folder(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climbing = {**QUESTION, "meta": {"id": "q-1", "createdAt": NOW, "cwd": "/nowhere/../root"}}
+    source.write_text(json.dumps(climbing), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    exported([source], tmp_path / "out")
+    rule = Rule("/nowhere", "/srv")
+    (path,) = Path("out").glob("*.dshbundle.json")
+    done = restore(opened(path), plan(tmp_path / "back", rules=(rule,)))
+    first = json.loads(done.paths[0].read_text("utf-8").split("\n")[0])
+    assert first["cwd"] == "/here/out"
 
 
 def test_the_log_of_a_host_comes_back_as_it_was(tmp_path: Path) -> None:
