@@ -173,6 +173,12 @@ class Ledger:
         self._skipped += n
         self.note(rule, place, n, kind)
 
+    def abandon(self) -> None:
+        """Count what was seen and has no fate yet: the input failed before its end."""
+        rest = self._seen - self._mapped - self._aside - self._skipped
+        if rest > 0:
+            self.skipped("record-abandoned", n=rest)
+
     def note(self, rule: str, place: Place | None = None, n: int = 1, kind: str = "") -> None:
         """Count a repair, a change or the loss of a part of a record (no record's fate)."""
         entry = self._entries.get(rule)

@@ -122,11 +122,15 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     ledger = ctx.ledger
     ledger.source = ledger.source or unit.input.name
     assert unit.format.read is not None  # noqa: S101 - only readable formats become units
-    for session in unit.format.read(unit.input, ctx):
-        if unit.only is not None and session.meta.id != unit.only:
-            continue
-        ledger.sessions += 1
-        yield _fitted(session, ctx) if ctx.options.budget > 0 else session
+    try:
+        for session in unit.format.read(unit.input, ctx):
+            if unit.only is not None and session.meta.id != unit.only:
+                continue
+            ledger.sessions += 1
+            yield _fitted(session, ctx) if ctx.options.budget > 0 else session
+    except DcbError:
+        ledger.abandon()
+        raise
     if unit.input.torn is not None:
         ledger.note("truncated-input", unit.input.torn)
     if not ledger.sessions:

@@ -62,6 +62,7 @@ _OWN = (
     ("duplicate-key", None, _SKIP, "member repeated in an object; the last one counts"),
     ("malformed-record", None, _SKIP, "record that cannot be read"),
     ("truncated-input", None, _SKIP, "the input ends inside a record"),
+    ("record-abandoned", None, _SKIP, "record of an input that failed before its end"),
     ("text-outside-records", None, _SKIP, "text before, after or between records"),
     # records
     ("unknown-record", None, _SKIP, "record type that the reader does not know"),

@@ -93,6 +93,20 @@ def test_many_inputs_into_one_file_keep_their_own_accounts(folder: Path, tmp_pat
             assert item["total"] == item["kept"] + item["reported"]
 
 
+def test_the_account_of_a_failed_input_adds_up(tmp_path: Path) -> None:
+    case = next(iter((ROOT / "golden" / "claude" / "branches").glob("input*")))
+    report = tmp_path / "r.json"
+    done = dcb(
+        "convert", str(case), "--to", "interchange", "--branch", "99", "-o", f"{tmp_path}/o/",
+        "--report", str(report),
+    )  # fmt: skip
+    assert done.code == 1
+    assert "no branch 99" in done.err
+    records = json.loads(report.read_text(encoding="utf-8"))["total"]["records"]
+    assert records["total"] > 0
+    assert records["total"] == records["mapped"] + records["aside"] + records["skipped"]
+
+
 def test_folder_into_folder_by_jobs(folder: Path, tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         out = tmp_path / f"out{jobs}"
