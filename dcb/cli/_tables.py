@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from converters.text import iso_ms
 from dcb.cli import _run
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dcb.store import Hit, Row
 
 __all__ = ["hits", "rows"]
+
+_ROOMY: Final = 80
 
 
 def rows(found: Sequence[Row]) -> None:
@@ -91,12 +93,16 @@ def _marked(hit: Hit) -> Text:
 def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
+    console = _console()
     table = Table(box=None, pad_edge=False)
     for head in heads:
-        table.add_column(head, justify="right" if head == "tokens" else "left", overflow="fold")
+        # An id is copied from here, so it stays on one line where there is room.
+        whole = head == "id" and console.width >= _ROOMY
+        justify: Literal["left", "right"] = "right" if head == "tokens" else "left"
+        table.add_column(head, justify=justify, overflow="fold", no_wrap=whole)
     for line in lines:
         table.add_row(*(_text(_run.printable(cell)) for cell in line))
-    _console().print(table)
+    console.print(table)
 
 
 def _text(text: str) -> Text:

@@ -136,6 +136,24 @@ def test_tables_on_a_terminal(world: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "\\x1b" in out.getvalue()
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_an_id_stays_on_one_line_where_there_is_room(
+    width: int, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "4008318f-5418-5a29-88c5-32fe1a5d7e03"
+    put(world / "a.md", snapshot(name, title="A title of several words", tags=("one", "two")))
+    run("store", "save", "a.md")
+    out = io.StringIO()
+    monkeypatch.setattr(_tables, "_console", lambda: Console(file=out, width=width))
+    with store.open_store(world.parent / "home") as kept:
+        found = store.listing(kept)
+    monkeypatch.setattr("sys.stdout", type("Tty", (), {"isatty": lambda self: True})())
+    _tables.rows(found)
+    monkeypatch.undo()
+    assert (name in out.getvalue()) is (width == 80)
+    assert "words" in out.getvalue()
+
+
 def test_no_store_yet(world: Path) -> None:
     for command in (["list"], ["search", "x"], ["show", "x"], ["integrity"]):
         done = run("store", *command)
