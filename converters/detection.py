@@ -7,6 +7,7 @@ all others. Scores closer than :data:`MARGIN` are ambiguous.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from converters import registry
@@ -42,7 +43,13 @@ def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]
     for record in registry.all_formats() if formats is None else formats:
         if record.read is None or kinds.isdisjoint(record.kinds):
             continue
-        match = record.probe(head)
+        try:
+            match = record.probe(head)
+        except Exception as error:
+            if not registry.is_plugin(record):
+                raise
+            warnings.warn(f"format plugin {record.id!r} failed to look: {error!r}", stacklevel=2)
+            continue
         if match is not None and match.score > 0:
             found.append(Candidate(record, match.score, match.reason))
     found.sort(key=lambda c: (-c.score, c.format.id != _FIRST, c.format.id))

@@ -131,6 +131,15 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     except DcbError:
         ledger.abandon()
         raise
+    except Exception as error:
+        if not registry.is_plugin(unit.format):
+            raise
+        ledger.abandon()
+        raise BadInput(
+            f"format plugin {unit.format.id!r} failed: {error!r}",
+            path=unit.input.name,
+            hint="--no-plugins leaves plugins out",
+        ) from error
     if unit.input.torn is not None:
         ledger.note("truncated-input", unit.input.torn)
     if not ledger.sessions:

@@ -17,7 +17,7 @@ from functools import cache
 from converters.errors import UsageError
 from converters.types import Format
 
-__all__ = ["all_formats", "ids", "lookup", "notes", "target", "use_plugins"]
+__all__ = ["all_formats", "ids", "is_plugin", "lookup", "notes", "target", "use_plugins"]
 
 GROUP = "dcb.formats"
 _PACKAGE = "converters.formats"
@@ -63,6 +63,11 @@ def _plugins() -> dict[str, Format]:
         else:
             found[record.id] = record
     return found
+
+
+def is_plugin(record: Format) -> bool:
+    """Whether a format comes from a plugin: what it raises is no bug of dcb."""
+    return record.id in _plugins()
 
 
 @cache

@@ -124,6 +124,7 @@ def main() -> None:
     gc.set_threshold(50_000)
     _run.open_streams()
     _run.catch_signals()
+    _run.show_warnings()
     try:
         app()
     except SystemExit as ended:

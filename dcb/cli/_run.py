@@ -31,6 +31,7 @@ __all__ = [
     "print_os_error",
     "printable",
     "say",
+    "show_warnings",
     "summarize",
     "terminal",
 ]
@@ -190,6 +191,16 @@ def open_streams() -> None:
             mode = "r" if name == "stdin" else "w"
             stream = os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8")
             setattr(sys, name, stream)
+
+
+def show_warnings() -> None:
+    """Print warnings, such as those of plugins that do not load, as messages of one line."""
+    import warnings
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        say(f"warning: {printable(str(message))}")
+
+    warnings.showwarning = show
 
 
 def print_os_error(error: OSError) -> None:

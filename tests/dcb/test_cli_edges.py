@@ -177,3 +177,40 @@ def test_an_input_found_by_a_pattern_is_not_overwritten(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(
         ("a.json", "b.json"), HELLO.read_bytes()
     )
+
+
+PLUGIN = """
+from converters.types import Format, Match
+def probe(head):
+    {probe}
+def read(source, ctx):
+    raise KeyError("gone")
+FORMAT = Format(id="odd", title="Odd", kinds=frozenset({{"json"}}), probe=probe, read=read)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("import nowhere", 0, "warning: format plugin 'odd' left out: No module named 'nowhere'\n"),
+        (PLUGIN.format(probe="1 / 0"), 0, "warning: format plugin 'odd' failed to look: ZeroDiv"),
+        (
+            PLUGIN.format(probe="return Match(100, 'mine')"),
+            1,
+            f"error: {HELLO}: format plugin 'odd' failed: KeyError('gone')\nhint: --no-plugins",
+        ),
+    ],
+)
+def test_a_broken_plugin(tmp_path: Path, body: str, code: int, message: str) -> None:
+    (tmp_path / "oddplugin.py").write_text(body, encoding="utf-8")
+    info = tmp_path / "oddplugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: oddplugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[dcb.formats]\nodd = oddplugin:FORMAT\n")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = dcb("convert", str(HELLO), "--to", "interchange", PYTHONPATH=path)
+    assert done.code == code, done.err
+    assert done.err.startswith(message)
+    assert "Traceback" not in done.err
+    without = dcb("--no-plugins", "convert", str(HELLO), "--to", "interchange", PYTHONPATH=path)
+    assert (without.code, "plugin" in without.err) == (0, False)
