@@ -197,13 +197,13 @@ def test_a_removed_snapshot_is_found_by_the_beginning_of_its_id(world: Path) -> 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("how", ["variable", "setting"])
 def test_a_relative_home_has_a_history(how: str, world: Path) -> None:
-    env = {"DCB_HOME": "kept" if how == "variable" else ""}
+    home = "kept" if how == "variable" else ""
     if how == "setting":
         (world / "dcb.toml").write_text('home = "kept"\n')
     put(world / "a.md", snapshot("s"))
-    assert run("store", "save", "a.md", **env).exit_code == 0
+    assert run("store", "save", "a.md", DCB_HOME=home).exit_code == 0
     assert (world / "kept" / "snapshots" / ".git").is_dir()
-    assert len(lines(run("store", "history", "s", "--json", **env))) == 1
+    assert len(lines(run("store", "history", "s", "--json", DCB_HOME=home))) == 1
 
 
 def test_history_can_be_switched_off(world: Path) -> None:
