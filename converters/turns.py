@@ -160,17 +160,22 @@ class TurnBuilder:
     def block(self, block: Block, step: Step | None = None, place: Place | None = None) -> None:
         """Add a block to a step (the open one); a ``tool-call`` block also declares its call."""
         step = step or self._step or self.step()
-        if isinstance(block, ToolCallBlock):
-            if block.id in self._calls:
-                self._ledger.note("duplicate-tool-call", place)
-                return
-            self._calls[block.id] = step
-            step.tool_calls.append(ToolCall(block.id, block.name, block.arguments, block.extra))
-            if block.extra is not None:
-                block = ToolCallBlock(block.id, block.name, block.arguments)
+        if not isinstance(block, ToolCallBlock):
             step.content.append(block)
-        else:
+        elif self.declare(block, step) is not None:
+            self._ledger.note("duplicate-tool-call", place)
+
+    def declare(self, block: ToolCallBlock, step: Step) -> Step | None:
+        """Add a call and its block to a step, unless the id is known; then give the step of it."""
+        name, extra = block.id, block.extra
+        known = self._calls.get(name)
+        if known is None:
+            self._calls[name] = step
+            step.tool_calls.append(ToolCall(name, block.name, block.arguments, extra))
+            if extra is not None:
+                block = ToolCallBlock(name, block.name, block.arguments)
             step.content.append(block)
+        return known
 
     def call(self, call: ToolCall, step: Step | None = None, place: Place | None = None) -> None:
         """Declare a call that has no block in the content of its message."""

@@ -179,10 +179,9 @@ class Assembler:
             if type(block) is not ToolCallBlock:
                 step.content.append(block)
                 continue
-            first = self._builder.step_of(block.id)
+            first = self._builder.declare(block, step)
             if first is None:
                 self._places[block.id] = place
-                self._builder.block(block, step)
             else:
                 answered = any(r.tool_call_id == block.id for r in first.tool_results)
                 self._twice.append(_Twice(first, step, block, place, answered))

@@ -39,20 +39,20 @@ def spoken(
     The second value holds ``sealed`` (reasoning that nobody else can read, with its
     index) and ``blocks`` (unknown blocks, kept whole).
     """
+    if len(content) == 1 and type(content[0]) is Text:
+        return content, None
     blocks: list[ir.Block] = []
     kept: dict[str, Any] | None = None
     for index, block in enumerate(content):
         kind = type(block)
-        if kind is Text:
-            blocks.append(block)
-        elif kind is ToolUseBlock:
-            blocks.append(
-                ToolCallBlock(
-                    block.id, block.name, block.arguments or raw_text(block.input, ledger, place)
-                )
-            )
-            if block.id.startswith("minted-"):
+        if kind is ToolUseBlock:
+            name = block.id
+            text = block.arguments or raw_text(block.input, ledger, place)
+            blocks.append(ToolCallBlock(name, block.name, text))
+            if name.startswith("minted-"):
                 ledger.note("id-minted", place, kind="tool_use")
+        elif kind is Text:
+            blocks.append(block)
         elif kind is ThinkingBlock and block.thinking:
             signature = block.signature
             blocks.append(

@@ -270,8 +270,8 @@ class Walk:
             self._release()
         extra = {"native": native} if native else None
         self._places[identity] = place
-        self.builder.block(ToolCallBlock(identity, name, arguments, extra), step, place)
-        self.mapped()
+        self.builder.declare(ToolCallBlock(identity, name, arguments, extra), step)
+        self.total += 1
 
     def _arguments(self, item: Payload, place: int) -> tuple[str, dict[str, Any] | None]:
         kind = item.kind
@@ -304,7 +304,7 @@ class Walk:
         blocks, error = self._output(item, place)
         self.builder.result(ToolResult(call, blocks, error, time), place)
         self._answered = True
-        self.mapped()
+        self.total += 1
 
     def _output(self, item: Payload, place: int) -> tuple[list[Block], bool]:
         output = item.output
@@ -384,7 +384,7 @@ class Walk:
             self.quiet("record-skipped", place, "token_count")
             return
         step.usage = added(step.usage, last)
-        self.mapped()
+        self.total += 1
 
     def rolled_back(self, count: int | None, place: int) -> None:
         """Take the last turns out of the conversation; they become a branch."""
