@@ -126,7 +126,7 @@ def _put_grams(db: sqlite3.Connection, row: int, words: Words) -> None:
 
 _BATCH: Final = 100
 _USUAL: Final = {"automerge": 4, "crisismerge": 16, "hashsize": 1 << 20}
-_GATHER: Final = {"automerge": 0, "crisismerge": 64, "hashsize": 16 << 20}
+_GATHER: Final = {"automerge": 0, "crisismerge": 64, "hashsize": 64 << 20}
 
 
 @contextlib.contextmanager
