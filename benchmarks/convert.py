@@ -27,7 +27,7 @@ import generate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DCB = "from dcb.cli import main; main()"
+DCB = "from dcb.__main__ import main; main()"
 _FLOORS = {
     ".jsonl": "import sys, orjson\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)",
     ".json": "import sys, orjson\norjson.loads(open(sys.argv[1], 'rb').read())",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["DCB", "generated", "options", "starts", "timed"]
 
-DCB = [sys.executable, "-c", "from dcb.cli import main; main()"]
+DCB = [sys.executable, "-c", "from dcb.__main__ import main; main()"]
 _GENERATE = Path(__file__).with_name("generate.py")
 
 

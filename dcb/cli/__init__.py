@@ -6,7 +6,6 @@ Commands live in modules of their own and are imported when they run, so that
 
 from __future__ import annotations
 
-import gc
 import importlib
 import importlib.util
 from typing import Annotated, Any, Final
@@ -120,8 +119,6 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit with the code."""
-    # Imports alone make many times the 700 objects after which Python looks for cycles.
-    gc.set_threshold(50_000)
     _run.open_streams()
     _run.catch_signals()
     _run.show_warnings()

@@ -214,3 +214,26 @@ def test_a_broken_plugin(tmp_path: Path, body: str, code: int, message: str) -> 
     assert "Traceback" not in done.err
     without = dcb("--no-plugins", "convert", str(HELLO), "--to", "interchange", PYTHONPATH=path)
     assert (without.code, "plugin" in without.err) == (0, False)
+
+
+def test_an_interrupt_while_the_program_loads() -> None:
+    """Loading takes a tenth of a second: long enough to be met by Ctrl-C."""
+    script = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from dcb.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == b""
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dcb", "--version"], capture_output=True, check=True
+    )
+    assert done.stdout.startswith(b"dcb ")
