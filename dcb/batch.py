@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
 import threading
 from collections import deque
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self, TypeVar
 
 import msgspec
 
@@ -329,9 +330,14 @@ def processes(jobs: int) -> Iterator[Executor | None]:
 
 
 def _quiet() -> None:
-    """Let a worker process pass over an interrupt while it waits: its parent takes care of it."""
+    """Let a worker process pass over an interrupt while it waits: its parent takes care of it.
+
+    The end that the pool asks for when another worker was killed comes at once; the parent's
+    way to it would only end the task, and the pool would wait for this process for ever.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _remember)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _remember(*_: object) -> None:
@@ -341,17 +347,23 @@ def _remember(*_: object) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let an interrupt end the work of a worker process in this block, where it leaves no file."""
+    """Let a signal end the work of a worker process in this block, where it leaves no file."""
     if signal.getsignal(signal.SIGINT) is not _remember:
         yield
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _end)
     try:
         if _INTERRUPTED.is_set():
             raise KeyboardInterrupt
         yield
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, _remember)
+
+
+def _end(*_: object) -> NoReturn:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def spread(executor: Executor | None) -> Spread:
@@ -396,9 +408,12 @@ def _convert_all(units: list[Unit], job: Job) -> list[Outcome]:
     outcomes: list[Outcome] = []
     try:
         outcomes.extend(convert_unit(unit, job) for unit in units)
-    except BaseException:
+    except BaseException as error:
         for outcome in outcomes:
             discard(outcome.made)
+        if isinstance(error, SystemExit):
+            # The pool would take it for the outcome of the task and wait for the next one.
+            os._exit(128 + signal.SIGTERM)
         raise
     return outcomes
 

@@ -249,15 +249,30 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     assert target.read_bytes() == whole
 
 
+# A shell lets the commands that it runs in the background ignore interrupts.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from dcb.cli import main; main()"
+)
+
+
+def loaded(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a child is past the start of Python, where an interrupt is fatal."""
+    maps = Path(f"/proc/{process.pid}/maps")
+    while process.poll() is None and maps.exists() and "msgspec" not in maps.read_text():
+        time.sleep(0.01)
+
+
 def test_terminated(tmp_path: Path) -> None:
     source = tmp_path / "big.json"
     source.write_text(json.dumps(document("big", 60_000)), encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from dcb.cli import main; main()", "convert", str(source)]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "convert", str(source)]
     command += ["--to", "interchange", "-o", str(tmp_path / "out.json")]
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
-        time.sleep(0.5)
+        loaded(process)
+        time.sleep(0.3)
         process.send_signal(number)
         _, err = process.communicate()
         assert process.returncode in (code, 0, -number)
@@ -275,7 +290,7 @@ def test_worker_processes_leave_nothing_behind(tmp_path: Path, struck: str) -> N
         text = json.dumps(document(f"s{number}", 4))
         (source / f"{number}.json").write_text(text, encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, "-c", "from dcb.cli import main; main()", "convert", str(source),
+        [sys.executable, "-c", INTERRUPTIBLE, "convert", str(source),
          "--to", "openai-chat", "-o", f"{out}/", "--jobs", "2"],
         stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True,
     )  # fmt: skip
