@@ -12,7 +12,7 @@ import typer
 from converters import registry
 from converters.errors import DcbError, OutputError, UsageError
 from converters.ledger import Ledger, Report, RunReport, merge
-from converters.reading import COMPANION, Skipped, Unit, read_unit
+from converters.reading import Unit, read_unit
 from converters.types import Context
 from converters.writing import check_options
 from dcb import batch, files
@@ -28,6 +28,7 @@ from dcb.cli._inputs import (
     collect,
     local_paths,
     read_options,
+    say_skipped,
 )
 
 if TYPE_CHECKING:
@@ -51,18 +52,8 @@ class _Run:
         self.itemize = itemize
         self.ledgers: list[Ledger] = []
         self.outcomes: list[Report] = []
-        self.failed = 0
+        self.problems = _run.Problems(json=json)
         self.made = 0
-
-    def fail(self, error: DcbError) -> None:
-        self.failed += 1
-        _run.print_error(error)
-        if self.json:
-            _run.emit(_run.error_record(error))
-
-    def skip(self, entry: Skipped) -> None:
-        if entry.reason != COMPANION:
-            _run.say(f"skipped: {_run.printable(entry.name)}: {entry.reason}")
 
     def done(self, source: str, session: str, title: str | None, target: Path | None) -> None:
         self.made += 1
@@ -127,8 +118,8 @@ def convert(
         found = collect(
             inputs,
             from_=from_,
-            on_error=run.fail,
-            on_skip=run.skip,
+            on_error=run.problems.take,
+            on_skip=say_skipped,
             spread=batch.spread(workers),
         )
         plan = _Plan(output, target, sources, job, force=force, jobs=jobs, workers=workers)
@@ -154,22 +145,19 @@ def _pairs(options: list[str]) -> dict[str, str]:
 
 def _finish(run: _Run, report: Path | None, *, force: bool, strict: bool) -> None:
     reports = run.reports()
-    total = merge(reports)
+    total, failed = merge(reports), run.problems.count
     if report is not None:
         import msgspec
 
         data = msgspec.json.format(msgspec.json.encode(RunReport(reports, total)), indent=2)
         files.write_whole(report, data + b"\n", force=force)
     if run.json:
-        _run.emit({"report": total, "failed": run.failed})
-    if reports and (total.entries or run.made > 1 or run.failed):
+        _run.emit({"report": total, "failed": failed})
+    if reports and (total.entries or run.made > 1 or failed):
         _run.say(_run.summarize(total))
-    if run.failed or not run.made:
-        if not run.failed and not run.made:
-            _run.say("error: no session found")
-        raise typer.Exit(1)
-    if strict and total.degraded:
-        raise typer.Exit(3)
+    if not failed and not run.made:
+        _run.say("error: no session found")
+    _run.finish(failed=bool(failed) or not run.made, degraded=strict and total.degraded)
 
 
 class _Read(NamedTuple):
@@ -229,7 +217,7 @@ class _Plan:
                 for session in read_unit(unit, Context(ledger, self.job.options)):
                     yield _Read(unit.input.name, session, ledger)
             except DcbError as error:
-                run.fail(error)
+                run.problems.take(error)
 
     @staticmethod
     def _handed(
@@ -328,13 +316,13 @@ class _Plan:
         with self._names() as names, closing(outcomes):
             for outcome in outcomes:
                 if outcome.error is not None:
-                    run.fail(outcome.error)
+                    run.problems.take(outcome.error)
                 run.outcomes.append(outcome.report)
                 for made in outcome.made:
                     try:
                         run.done(outcome.source, made.session, made.title, names.place(made))
                     except DcbError as error:
-                        run.fail(error)
+                        run.problems.take(error)
 
 
 class _Stream:
