@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from converters.errors import BadInput, DcbError, LimitReached
+from converters.types import SQLITE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from converters.ledger import Ledger
 
 __all__ = [
-    "MAGIC",
     "SIDES",
     "Connection",
     "Copy",
@@ -44,9 +44,6 @@ __all__ = [
     "rows",
     "tables",
 ]
-
-MAGIC: Final = b"SQLite format 3\x00"
-"""The first bytes of a database."""
 
 SIDES: Final = ("-wal", "-journal")
 """What belongs to a database beside its main file and holds content."""
@@ -252,10 +249,10 @@ def _open(path: str, name: str, copy: Copy | None, *, immutable: bool) -> Connec
     try:
         size = os.stat(path).st_size  # noqa: PTH116
         with open(path, "rb") as file:  # noqa: PTH123
-            head = file.read(len(MAGIC))
+            head = file.read(len(SQLITE))
     except OSError as error:
         raise BadInput(error.strerror or "cannot be read", path=name) from error
-    if head != MAGIC:
+    if head != SQLITE:
         raise BadInput("not an SQLite file" if head else "an empty file", path=name)
     with _errors(name):
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, factory=Connection)

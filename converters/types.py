@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HEAD_BYTES",
+    "SQLITE",
     "Capabilities",
     "Context",
     "Format",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 HEAD_BYTES = 256 * 1024
+
+SQLITE = b"SQLite format 3\x00"
+"""The first bytes of an SQLite database."""
 
 Kind: TypeAlias = Literal["jsonl", "json", "markdown", "text", "sqlite", "dir"]
 
@@ -127,7 +131,7 @@ class Head(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_sqlite(self) -> bool:
         """Whether the bytes start like an SQLite database."""
-        return self.data.startswith(b"SQLite format 3\x00")
+        return self.data.startswith(SQLITE)
 
 
 class Match(msgspec.Struct, frozen=True):

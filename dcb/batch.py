@@ -45,6 +45,8 @@ _LOOKS: Final = 8
 
 _HANDFUL: Final = 4 << 20
 
+_KEPT: Final[list[object]] = []
+
 _INTERRUPTED: Final = threading.Event()
 """Set in a worker process that is to stop."""
 
@@ -57,6 +59,7 @@ __all__ = [
     "convert_unit",
     "discard",
     "guard",
+    "keep",
     "peek",
     "processes",
     "run",
@@ -441,6 +444,14 @@ def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
         held.seek(0)
         while piece := held.read(1 << 20):
             out.write(piece)
+
+
+def keep(value: object) -> None:
+    """Keep an object until the next one or the end of the process.
+
+    The last session of a run goes quicker with the whole process than object by object.
+    """
+    _KEPT[:] = [value]
 
 
 def peek(found: Iterator[_T]) -> tuple[int, Iterator[_T]]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import io
 import os
 import re
-import secrets
 import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -114,7 +112,7 @@ def staged(
     The file is gone when the block ends, unless :func:`place` renamed it. With ``keep`` it
     stays when the block ends without an exception, and is the caller's.
     """
-    temporary = target.parent / f".{target.name[:80]}.{secrets.token_hex(6)}.tmp"
+    temporary = target.parent / f".{target.name[:80]}.{os.urandom(6).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
@@ -280,8 +278,13 @@ def safe_name(text: str, *, fallback: str = "untitled") -> str:
     name = _cut(name, _MAX_NAME)
     if name == text and name:
         return name
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{_cut(name or fallback, _MAX_NAME - 13)}-{digest}"
+    return f"{_cut(name or fallback, _MAX_NAME - 13)}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    import hashlib  # loads OpenSSL, for names that few files have
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def slug(text: str, limit: int = 60) -> str:
@@ -301,7 +304,9 @@ def session_name(title: str | None, session_id: str) -> str:
     two ids never meet in one file.
     """
     readable = slug(title or "") or slug(session_id) or "session"
-    digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     short = slug(session_id)[:8].rstrip("-._")
-    own = short if safe_name(session_id) == session_id else "-".join(filter(None, (short, digest)))
+    if safe_name(session_id) == session_id:
+        own = short
+    else:
+        own = "-".join(filter(None, (short, _digest(session_id))))
     return safe_name(f"{readable}-{own}")

@@ -97,7 +97,7 @@ BANNED_CALLS = {
 BANNED_ATTRIBUTES = {
     "splitlines": (),
     "uuid4": EDGE,
-    "urandom": ("dcb.envelope", *EDGE),
+    "urandom": ("dcb.envelope", "dcb.files", *EDGE),
     "environ": EDGE,
     "getenv": EDGE,
     "utcnow": (),

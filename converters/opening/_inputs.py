@@ -9,19 +9,19 @@ import posixpath
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from converters import sqlitedb
 from converters.errors import BadInput, DcbError, LimitReached
 from converters.opening._codecs import Budget, codec_of
 from converters.opening._content import Packed, start_of
 from converters.opening._streams import Spool
 from converters.opening._trees import DiskTree, IndexTree, find
-from converters.types import HEAD_BYTES, Head, Input, Limits
+from converters.types import HEAD_BYTES, SQLITE, Head, Input, Limits
 
 if TYPE_CHECKING:
     import mmap
     import sqlite3
     from collections.abc import Mapping
 
+    from converters import sqlitedb
     from converters.opening._content import Content
     from converters.opening._trees import Tree
 
@@ -150,7 +150,7 @@ class Stored(_Named):
     def head(self) -> Head:
         """The first bytes and the names around them. Read anew each time: keep it."""
         data = start_of(self._content, HEAD_BYTES)
-        tables = self._table_names() if data.startswith(sqlitedb.MAGIC) else frozenset()
+        tables = self._table_names() if data.startswith(SQLITE) else frozenset()
         return Head(data, self.name, self.size, self._siblings(), tables)
 
     def open(self) -> BinaryIO:
@@ -182,10 +182,12 @@ class Stored(_Named):
         return self._connect(keep=False)
 
     def _magic(self) -> bool:
-        return start_of(self._content, len(sqlitedb.MAGIC)) == sqlitedb.MAGIC
+        return start_of(self._content, len(SQLITE)) == SQLITE
 
     def _connect(self, *, keep: bool) -> sqlitedb.Connection:
         """Connect; a private copy that is kept is used, and removed, by the next connection."""
+        from converters import sqlitedb
+
         copy, self._copy = self._copy, None
         if copy is None:
             path = self._content.path
@@ -201,6 +203,8 @@ class Stored(_Named):
 
     def _private(self) -> sqlitedb.Copy:
         """Copy the database, and what belongs to it, to a private folder."""
+        from converters import sqlitedb
+
         sides: dict[str, BinaryIO] = {}
         try:
             for suffix in sqlitedb.SIDES if self._tree is not None else ():
@@ -220,6 +224,8 @@ class Stored(_Named):
 
     def _table_names(self) -> frozenset[str]:
         if self._tables is None:
+            from converters import sqlitedb
+
             try:
                 with contextlib.closing(self._connect(keep=True)) as connection:
                     self._tables = sqlitedb.tables(connection)
@@ -312,8 +318,10 @@ class Memory:
         return Head(data, self.name, len(self._data), siblings, self._table_names(data))
 
     def _table_names(self, data: bytes) -> frozenset[str]:
-        if not data.startswith(sqlitedb.MAGIC):
+        if not data.startswith(SQLITE):
             return frozenset()
+        from converters import sqlitedb
+
         try:
             with contextlib.closing(self.database()) as connection:
                 return sqlitedb.tables(connection)
@@ -340,5 +348,7 @@ class Memory:
 
     def database(self) -> sqlite3.Connection:
         """Open the bytes as a database, by way of a private copy."""
+        from converters import sqlitedb
+
         stream = self.open()
         return sqlitedb.Copy.of_streams(stream, self.name, {}, limit=Limits().database).connect()

@@ -6,7 +6,6 @@ import io
 import mmap
 import os
 import stat
-import tempfile
 import threading
 import weakref
 from typing import Any, BinaryIO, Final, cast
@@ -157,6 +156,8 @@ class Spool:
 
 
 def _nameless() -> io.FileIO:
+    import tempfile
+
     descriptor, path = tempfile.mkstemp(prefix="dcb-")
     if os.name == "nt":  # pragma: no cover - an open file has to keep its name there
         os.close(descriptor)

@@ -10,7 +10,6 @@ import stat
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from converters.errors import BadInput, DcbError, LimitReached
-from converters.opening._archives import is_tar, is_zip, tar_tree, zip_tree
 from converters.opening._codecs import Budget, codec_of
 from converters.opening._content import Held, Packed, Plain, start_of
 from converters.opening._inputs import Folder, Place, Stored
@@ -21,6 +20,7 @@ from converters.types import Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from converters.opening._archives import Archive
     from converters.opening._content import Content
     from converters.opening._trees import Tree
     from converters.types import Head
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Opener", "Skipped", "head_of", "open_inputs"]
 
 _SNIFF: Final = 512
+_CHECKSUM: Final = slice(148, 156)
 _LAYERS: Final = 2
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _DATABASE_SIDES: Final = ("-wal", "-shm", "-journal")
@@ -42,6 +43,8 @@ class Skipped(NamedTuple):
 
 Found: TypeAlias = "Stored | Folder | Skipped | DcbError"
 """What :func:`open_inputs` gives: an input, what it left out, or what it could not open."""
+
+_Build: TypeAlias = "Callable[[Content, str, Limits, Budget], Archive]"
 
 Opener: TypeAlias = "Callable[[str], Iterable[tuple[str, Callable[[], BinaryIO]]]]"
 """Gives ``(name, open)`` for each object that an address stands for."""
@@ -221,11 +224,26 @@ def _is_side(name: str, names: set[str]) -> bool:
     return any(name.endswith(side) and name[: -len(side)] in names for side in _DATABASE_SIDES)
 
 
+def _archive_of(start: bytes) -> _Build | None:
+    """Give what reads the archive that starts like this; most inputs are none."""
+    if start.startswith(b"PK"):
+        from converters.opening._archives import is_zip, zip_tree
+
+        return zip_tree if is_zip(start) else None
+    # Modules for tar take a while to load: a look at the header's checksum, an octal number.
+    if len(start) < _SNIFF or start[_CHECKSUM].strip(b" \0").strip(b"01234567"):
+        return None
+    from converters.opening._archives import is_tar, tar_tree
+
+    return tar_tree if is_tar(start) else None
+
+
 def _explode(stored: Stored, run: _Run, depth: int = 0, layers: int = 0) -> Iterator[Found]:
     """Give the input itself, or what is in it when it is an archive or compressed."""
     start = start_of(stored.content, _SNIFF)
     name = stored.name
-    if is_zip(start) or is_tar(start):
+    build = _archive_of(start)
+    if build is not None:
         if depth >= run.limits.nesting:
             raise LimitReached(
                 f"archives nested more than {run.limits.nesting} deep",
@@ -237,7 +255,6 @@ def _explode(stored: Stored, run: _Run, depth: int = 0, layers: int = 0) -> Iter
             with content.open() as stream:
                 spool = Spool(stream, name, run.limits.expanded)
             content = Held(spool, content.torn)
-        build = zip_tree if is_zip(start) else tar_tree
         archive = build(content, name, run.limits, run.budget)
         if not len(archive.tree) and not archive.problems:
             raise BadInput("an archive without members", path=name)

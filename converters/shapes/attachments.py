@@ -12,8 +12,6 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-from blake3 import blake3
-
 from converters.images import data_url, degraded, image_name, inline_image
 from converters.ir import Image, Text
 
@@ -75,6 +73,8 @@ def _measure(entry: dict[str, Any]) -> int | None:
         raw = entry["text"].encode("utf-8", "replace")
     else:
         return None
+    from blake3 import blake3
+
     entry["size"] = len(raw)
     entry["blake3"] = blake3(raw).hexdigest()
     return len(raw)

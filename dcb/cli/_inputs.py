@@ -6,7 +6,6 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -18,6 +17,7 @@ from dcb.cli import _run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from zoneinfo import ZoneInfo
 
     from converters.opening import Opener
     from converters.types import Input
@@ -76,6 +76,8 @@ def read_options(
 def _zone(name: str | None) -> ZoneInfo | None:
     if name is None:
         return None
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -224,10 +224,12 @@ class _Plan:
         found: Iterator[_Read], writing: Context, handed: list[tuple[str, str, str | None]]
     ) -> Iterator[Session]:
         """Hand each session to a writer together with the account of its own input."""
+        session = None
         for source, session, ledger in found:
             writing.ledger = ledger
             handed.append((source, session.meta.id, session.title))
             yield session
+        batch.keep(session)
 
     def _write(self, sessions: Iterator[Session], sink: Any, writing: Context) -> None:
         assert self.target.write is not None  # noqa: S101 - target() gives writers only
