@@ -45,7 +45,7 @@ def dcb(*args: str | bytes, seconds: float = 60, **env: str) -> Done:
     """Run the command line in a child and wait for it."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from dcb.cli import main; main()", *args],
+            [sys.executable, "-c", "from dcb.__main__ import main; main()", *args],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

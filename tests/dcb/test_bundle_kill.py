@@ -26,7 +26,13 @@ TEMPORARY = re.compile(r"\..*\.tmp\Z")
 
 
 def command(*args: object) -> list[str]:
-    return [sys.executable, "-c", "from dcb.cli import main; main()", "bundle", *map(str, args)]
+    return [
+        sys.executable,
+        "-c",
+        "from dcb.__main__ import main; main()",
+        "bundle",
+        *map(str, args),
+    ]
 
 
 def run(*args: object) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.pack import dcb
 from tests.paths import ROOT
 
 HELLO = ROOT / "examples" / "hello.json"
-RUN = f"exec {sys.executable} -c 'from dcb.cli import main; main()'"
+RUN = f"exec {sys.executable} -c 'from dcb.__main__ import main; main()'"
 FULL = Path("/dev/full")
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="shell redirections of POSIX")
@@ -88,7 +90,7 @@ def test_a_pipe_closed_before_the_first_line() -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", "from dcb.cli import main; main()", "formats"],
+            [sys.executable, "-c", "from dcb.__main__ import main; main()", "formats"],
             stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, env=environment, timeout=120,
             check=False,
         )  # fmt: skip
@@ -237,3 +239,21 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "dcb", "--version"], capture_output=True, check=True
     )
     assert done.stdout.startswith(b"dcb ")
+
+
+def test_the_quick_end_still_cleans_up(tmp_path: Path) -> None:
+    """Private copies of live databases are removed when the process ends."""
+    database, private = tmp_path / "live.db", tmp_path / "private"
+    private.mkdir()
+    writer = sqlite3.connect(database)
+    with closing(writer):
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute("CREATE TABLE t (x)")
+        writer.commit()
+        done = subprocess.run(
+            [sys.executable, "-m", "dcb", "detect", str(database)],
+            capture_output=True, cwd=ROOT, env={**os.environ, "TMPDIR": str(private)},
+            timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert list(private.iterdir()) == []

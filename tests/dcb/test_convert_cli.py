@@ -203,7 +203,7 @@ def test_output_is_an_input(tmp_path: Path) -> None:
 
 def test_pipe_in_and_closed_pipe_out() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = f"{sys.executable} -c 'from dcb.cli import main; main()'"
+    run = f"{sys.executable} -c 'from dcb.__main__ import main; main()'"
     text = json.dumps(document("a", 20_000))
     done = subprocess.run(
         f"{run} convert - --to interchange | head -c 10",
@@ -229,7 +229,13 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
     source.write_text(json.dumps(document("big", 60_000)), encoding="utf-8")
     target = tmp_path / "out.json"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "from dcb.cli import main; main()", "convert", str(source)]
+    command = [
+        sys.executable,
+        "-c",
+        "from dcb.__main__ import main; main()",
+        "convert",
+        str(source),
+    ]
     command += ["--to", "interchange", "-o", str(target), "--force"]
     start = time.monotonic()
     subprocess.run(command, check=True, env=env)
@@ -252,7 +258,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
 # A shell lets the commands that it runs in the background ignore interrupts.
 INTERRUPTIBLE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from dcb.cli import main; main()"
+    "from dcb.__main__ import main; main()"
 )
 
 

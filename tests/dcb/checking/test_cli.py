@@ -136,7 +136,13 @@ def test_reseal_of_stdin_gives_only_the_document(folder: Path) -> None:
     data = (folder / "bad.md").read_bytes()
 
     def piped(*args: str) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-c", "from dcb.cli import main; main()", "check", "--reseal"]
+        command = [
+            sys.executable,
+            "-c",
+            "from dcb.__main__ import main; main()",
+            "check",
+            "--reseal",
+        ]
         return subprocess.run([*command, "-", *args], input=data, capture_output=True, check=False)
 
     done = piped()
