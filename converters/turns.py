@@ -61,6 +61,7 @@ class TurnBuilder:
         "_step",
         "_turn",
         "_unanswered",
+        "_unsorted",
         "_waiting",
         "turns",
     )
@@ -72,7 +73,9 @@ class TurnBuilder:
         self._step: Step | None = None
         self._keys: dict[Hashable, Step] = {}
         self._calls: dict[str, Step] = {}
+        # Ids of calls, so that as many of both means that every call is answered.
         self._results: set[str] = set()
+        self._unsorted: dict[int, Step] = {}
         self._unanswered: dict[str, Step] = {}
         self._looked = 0
         self._waiting: dict[str, tuple[ToolResult, Place | None]] = {}
@@ -168,14 +171,15 @@ class TurnBuilder:
     def declare(self, block: ToolCallBlock, step: Step) -> Step | None:
         """Add a call and its block to a step, unless the id is known; then give the step of it."""
         name, extra = block.id, block.extra
-        known = self._calls.get(name)
-        if known is None:
-            self._calls[name] = step
-            step.tool_calls.append(ToolCall(name, block.name, block.arguments, extra))
-            if extra is not None:
-                block = ToolCallBlock(name, block.name, block.arguments)
-            step.content.append(block)
-        return known
+        before = len(self._calls)
+        known = self._calls.setdefault(name, step)
+        if len(self._calls) == before:
+            return known
+        step.tool_calls.append(ToolCall(name, block.name, block.arguments, extra))
+        if extra is not None:
+            block = ToolCallBlock(name, block.name, block.arguments)
+        step.content.append(block)
+        return None
 
     def call(self, call: ToolCall, step: Step | None = None, place: Place | None = None) -> None:
         """Declare a call that has no block in the content of its message."""
@@ -215,15 +219,22 @@ class TurnBuilder:
 
     def result(self, result: ToolResult, place: Place | None = None) -> None:
         """Attach a result to the step of its call; it may come before the call."""
-        call_id = result.tool_call_id
-        if call_id in self._results or call_id in self._waiting:
-            self._ledger.note("duplicate-tool-result", place)
-            return
+        call_id, before = result.tool_call_id, len(self._results)
         step = self._calls.get(call_id)
-        if step is None:
+        if call_id in self._waiting:
+            self._ledger.note("duplicate-tool-result", place)
+        elif step is None:
             self._waiting[call_id] = (result, place)
-            return
-        self._results.add(call_id)
+        else:
+            self._results.add(call_id)
+            if len(self._results) == before:
+                self._ledger.note("duplicate-tool-result", place)
+            else:
+                self._attach(result, step)
+
+    def _attach(self, result: ToolResult, step: Step) -> None:
+        if step.tool_results:
+            self._unsorted[id(step)] = step
         step.tool_results.append(result)
 
     def compaction(
@@ -274,6 +285,7 @@ class TurnBuilder:
                 for call in step.tool_calls:
                     self._calls.pop(call.id, None)
                     self._results.discard(call.id)
+                self._unsorted.pop(id(step), None)
         if removed:
             self._looked = 0
             self._unanswered.clear()
@@ -300,22 +312,24 @@ class TurnBuilder:
                 self._ledger.note("orphan-tool-result", place)
             else:
                 self._results.add(call_id)
-                step.tool_results.append(result)
+                self._attach(result, step)
         self._waiting.clear()
-        if drop_retries:
-            self._drop_retries()
-        missing = len(self._calls.keys() - self._results)
-        for call_id, place in (places or {}).items():
+        if len(self._calls) > len(self._results):
+            if drop_retries:
+                self._drop_retries()
+            self._count_missing(places or {})
+        for step in self._unsorted.values():
+            _sort_results(step)
+        return self.turns
+
+    def _count_missing(self, places: Mapping[str, Place]) -> None:
+        missing = len(self._calls) - len(self._results)
+        for call_id, place in places.items():
             if missing and call_id in self._calls and call_id not in self._results:
                 self._ledger.note("tool-result-missing", place)
                 missing -= 1
         if missing:
             self._ledger.note("tool-result-missing", None, missing)
-        for turn in self.turns:
-            for step in turn.steps:
-                if len(step.tool_results) > 1:
-                    _sort_results(step)
-        return self.turns
 
     def _drop_retries(self) -> None:
         for turn in self.turns:
