@@ -202,7 +202,7 @@ class Input(Protocol):
 class Sink(Protocol):
     """Where a writer puts one output."""
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | bytearray, /) -> object:
         """Append to the main file."""
 
     def beside(self, name: str, data: bytes) -> None:

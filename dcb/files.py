@@ -39,6 +39,7 @@ __all__ = [
 
 _MAX_NAME: Final = 120
 _EARLY: Final = 8 << 20
+_BUFFER: Final = 128 << 10
 _AT_ONCE: Final = 8
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"}
@@ -126,7 +127,7 @@ def staged(
         ) from error
     whole = False
     try:
-        with io.BufferedWriter(_Steady(descriptor), 1 << 20) as stream:
+        with io.BufferedWriter(_Steady(descriptor), _BUFFER) as stream:
             yield stream, temporary
         whole = True
     except OSError as error:

@@ -21,7 +21,7 @@ class MemorySink:
         self.data = bytearray()
         self.files: dict[str, bytes] = {}
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | bytearray, /) -> object:
         self.data += data
         return len(data)
 

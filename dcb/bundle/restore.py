@@ -238,7 +238,7 @@ class _Sink:
         self.data = bytearray()
         self.files: list[tuple[str, bytes]] = []
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | bytearray, /) -> object:
         self.data += data
         return len(data)
 

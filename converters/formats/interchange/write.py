@@ -13,13 +13,15 @@ from converters.ledger import count_items
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from converters.ir import Block, Extra, Session, Turn
+    from converters.ir import Block, Session, Turn
     from converters.types import Context, Sink
 
 __all__ = ["write"]
 
 _BATCH: Final = 1 << 20
-_encode = msgspec.json.Encoder().encode
+_ENCODER: Final = msgspec.json.Encoder()
+_encode = _ENCODER.encode
+_append = _ENCODER.encode_into
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
@@ -40,9 +42,8 @@ def _write_small(session: Session, sink: Sink) -> bool:
         return False
     size = 0
     for turn in session.turns:
-        weight = _weight(turn)
-        size += weight
-        if weight < 0 or size > _BATCH:
+        size += _weight(turn)
+        if size > _BATCH:
             return False
     try:
         data = _encode(session)
@@ -55,35 +56,30 @@ def _write_small(session: Session, sink: Sink) -> bool:
 
 def _write(session: Session, sink: Sink) -> None:
     """Write in pieces of about a MiB, so that a large session is never there twice."""
-    extra = session.extra
-    members = (extra or {}).get("members")
+    extra = session.extra or {}
     shell = msgspec.structs.replace(session, turns=[], extra=None)
-    head = _in_place(_encode(shell))
-    batch = [head[:-2]]
-    size = 0
+    batch = bytearray(_in_place(_encode(shell))[:-2])
+    comma = b""
     for turn in session.turns:
-        piece = _encode(turn)
-        if _weight(turn) < 0:
-            piece = _in_place(piece)
-        batch.append(piece)
-        batch.append(b",")
-        size += len(piece)
-        if size > _BATCH:
-            last = batch.pop()
-            sink.write(b"".join(batch))
-            batch = [last]
-            size = 0
-    if session.turns:
-        batch.pop()
-    batch.append(b"]")
-    own = {name: value for name, value in (extra or {}).items() if name != "members"}
+        batch += comma
+        comma = b","
+        if "members" in extra:
+            batch += _in_place(_encode(turn))
+        else:
+            _append(turn, batch, -1)
+        if len(batch) > _BATCH:
+            sink.write(batch)
+            batch = bytearray()
+    batch += b"]"
+    members = extra.get("members")
     tail: dict[str, Any] = {**(members if isinstance(members, dict) else {})}
+    own = {name: value for name, value in extra.items() if name != "members"}
     if own:
         tail["x-dcb"] = own
     if tail:
-        batch.append(b"," + _plain(tail)[1:-1])
-    batch.append(b"}\n")
-    sink.write(b"".join(batch))
+        batch += b"," + _plain(tail)[1:-1]
+    batch += b"}\n"
+    sink.write(batch)
 
 
 def _plain(value: dict[str, Any]) -> bytes:
@@ -95,41 +91,27 @@ def _plain(value: dict[str, Any]) -> bytes:
 
 
 def _weight(turn: Turn) -> int:
-    """Give about the length of a turn's texts; -1 when ``x-dcb`` keeps members somewhere in it."""
-    size = len(turn.prompt)
-    extras: list[Extra] = []
-    lists: list[list[Block]] = []
-    if turn.extra is not None:
-        extras.append(turn.extra)
-    if turn.prompt_blocks is not None:
-        lists.append(turn.prompt_blocks)
-    if turn.compaction is not None and turn.compaction.extra is not None:
-        extras.append(turn.compaction.extra)
+    """Give about the length of a turn's texts."""
+    size = len(turn.prompt) + _length(turn.prompt_blocks or ())
     for step in turn.steps:
-        lists.append(step.content)
-        if step.extra is not None:
-            extras.append(step.extra)
-        if step.usage is not None and step.usage.extra is not None:
-            extras.append(step.usage.extra)
+        size += _length(step.content)
         for call in step.tool_calls:
             size += len(call.arguments)
-            if call.extra is not None:
-                extras.append(call.extra)
         for result in step.tool_results:
-            lists.append(result.content)
-            if result.extra is not None:
-                extras.append(result.extra)
-    for blocks in lists:
-        for block in blocks:
-            if block.extra is not None:
-                extras.append(block.extra)
-            if type(block) is Text or type(block) is Reasoning:
-                size += len(block.text)
-            elif type(block) is ToolCallBlock:
-                size += len(block.arguments)
-            elif type(block) is Image:
-                size += len(block.data or "")
-    return -1 if extras and any("members" in extra for extra in extras) else size
+            size += _length(result.content)
+    return size
+
+
+def _length(blocks: Iterable[Block]) -> int:
+    size = 0
+    for block in blocks:
+        if type(block) is Text or type(block) is Reasoning:
+            size += len(block.text)
+        elif type(block) is ToolCallBlock:
+            size += len(block.arguments)
+        elif type(block) is Image:
+            size += len(block.data or "")
+    return size
 
 
 def _in_place(data: bytes) -> bytes:

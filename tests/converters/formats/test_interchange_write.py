@@ -90,10 +90,10 @@ def test_a_large_session_comes_in_pieces(turn_count: int) -> None:
         provider="demo",
         turns=[Turn(text, None, [Step([Text(text)])]) for _ in range(turn_count)],
     )
-    pieces: list[bytes] = []
+    pieces: list[bytes | bytearray] = []
 
     class Sink:
-        def write(self, data: bytes) -> None:
+        def write(self, data: bytes | bytearray) -> None:
             pieces.append(data)
 
         def beside(self, name: str, data: bytes) -> None:
