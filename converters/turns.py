@@ -95,11 +95,7 @@ class TurnBuilder:
 
     def plain_step(self, text: str) -> None:
         """Open a step that is one text: the short way for hot paths."""
-        turn = self._turn
-        if turn is None or self._pending is not None:
-            turn = self._open(Turn("", None, [], None))
-        self._step = Step([Text(text)], [], [])
-        turn.steps.append(self._step)
+        self.add(Step([Text(text)], [], []))
 
     def _open(self, turn: Turn) -> Turn:
         if self._pending is not None:
@@ -127,12 +123,8 @@ class TurnBuilder:
         """
         found = self._keys.get(key) if key is not None else None
         if found is None:
-            turn = self._turn
-            if turn is None or self._pending is not None:
-                turn = self._open(Turn("", None, [], None))
             found = Step([], [], [], time, model, usage, extra)
-            turn.steps.append(found)
-            self._step = found
+            self.add(found)
             if key is not None:
                 self._keys[key] = found
         else:
@@ -149,6 +141,14 @@ class TurnBuilder:
                 else:
                     found.content.append(block)
         return found
+
+    def add(self, step: Step) -> None:
+        """Open a step that is made already: the short way for hot paths."""
+        turn = self._turn
+        if turn is None or self._pending is not None:
+            turn = self._open(Turn("", None, [], None))
+        turn.steps.append(step)
+        self._step = step
 
     @property
     def current(self) -> Step | None:

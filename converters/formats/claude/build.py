@@ -35,14 +35,12 @@ class _Twice(NamedTuple):
 
 
 class Assembler:
-    """Groups the records of one path into turns and steps, fed one by one.
+    """Groups the records of one path into turns and steps, given one by one.
 
-    ``once``: the records come straight from the file; a prompt that forks the log raises
-    :class:`Again`.
+    ``once``: the records come straight from the file; :meth:`settle` must be called at its end.
     """
 
     def __init__(self, log: Log, ledger: Ledger, *, once: bool = False) -> None:
-        self.taken = 0
         self.summaries: list[Entry] = []
         self.compactions: set[int] = set()
         self.model: str | None = None
@@ -56,43 +54,74 @@ class Assembler:
         self._places: dict[str, Place] = {}
         self._boundary: int | None = None
         self._old: Entry | None = None
-        self._anchors: set[str] | None = set() if once else None
+        self._once = once
+        self._parents: list[str | None] = []
 
     def feed(self, place: int, record: Record) -> None:
         """Take the next record."""
-        self.taken += 1
         kind = record.type
         if kind == "assistant":
-            if self._boundary is not None or self._old is not None:
-                self._compact()
-            self._step(record, place)
+            self.assistant(place, record)
         elif kind == "user":
-            if record.is_compact_summary:
-                self._summary(record, place)
-                return
-            if self._boundary is not None or self._old is not None:
-                self._compact()
-            self._answers(record, place)
-            if place in self._said:
-                self._prompt(record, self._said[place])
-        elif kind == "system":
+            self.user(place, record)
+        else:
+            self.other(place, record)
+
+    def user(self, place: int, record: Record) -> None:
+        """Take a line with results or a prompt, or the summary of a compaction."""
+        if record.is_compact_summary:
+            self._summary(record, place)
+            return
+        if self._boundary is not None or self._old is not None:
+            self._compact()
+        message = record.message
+        if message is not None and type(message.content) is list:
+            for block in message.content:
+                if type(block) is ResultBlock:
+                    content = answer(block, self._ledger, place)
+                    self._builder.result(
+                        ToolResult(
+                            block.tool_use_id, content, block.is_error is True, time_of(record)
+                        ),
+                        place,
+                    )
+        if place in self._said:
+            self._prompt(record, self._said[place])
+
+    def other(self, place: int, record: Record) -> None:
+        """Take the boundary of a compaction, or a summary."""
+        if record.type == "system":
             if self._boundary is not None:
                 self._compact()
             self._boundary = place
-        else:
-            self.summaries.append((place, record))
-            # A summary that names a leaf of another file is the title of another session.
-            if (
-                self._builder.turns
-                and record.summary
-                and not record.summary.isspace()
-                and (
-                    record.leaf_uuid is None
-                    or record.leaf_uuid in self._log.solid
-                    or record.leaf_uuid in self._log.soft
-                )
-            ):
-                self._old = (place, record)
+            return
+        self.summaries.append((place, record))
+        # A summary that names a leaf of another file is the title of another session.
+        if (
+            self._builder.turns
+            and record.summary
+            and not record.summary.isspace()
+            and (record.leaf_uuid is None or self._log.holds(record.leaf_uuid))
+        ):
+            self._old = (place, record)
+
+    def settle(self) -> None:
+        """Raise :class:`Again` when two prompts follow the same record of the conversation."""
+        passed = dict(self._log.passed)
+        above: dict[str, str | None] = {}
+        anchors: set[str] = set()
+        for parent in self._parents:
+            at, trail = parent, []
+            while at is not None and at in passed:
+                trail.append(at)
+                at = passed.pop(at)
+            if at is not None:
+                at = above.get(at, at)
+            above.update(dict.fromkeys(trail, at))
+            if at is not None:
+                if at in anchors:
+                    raise Again
+                anchors.add(at)
 
     def finish(self) -> list[Turn]:
         """Give the turns."""
@@ -124,8 +153,8 @@ class Assembler:
 
     def _prompt(self, record: Record, said: Said) -> None:
         if said.blocks:
-            if self._anchors is not None:
-                self._watch(record, self._anchors)
+            if self._once:
+                self._parents.append(record.parent_uuid or record.logical_parent_uuid)
             time = time_of(record)
             if self.first_time is None:
                 self.first_time = time
@@ -138,43 +167,24 @@ class Assembler:
         if said.interrupted:
             self._builder.abort()
 
-    def _watch(self, record: Record, anchors: set[str]) -> None:
-        """Find a second prompt after the same record of the conversation."""
-        soft = self._log.soft
-        at, left = record.parent_uuid or record.logical_parent_uuid, len(soft)
-        while at in soft and left:
-            at, left = soft[at], left - 1
-        if at is not None:
-            if at in anchors:
-                raise Again
-            anchors.add(at)
-
-    def _answers(self, record: Record, place: int) -> None:
-        message = record.message
-        if message is None or type(message.content) is not list:
-            return
-        time = time_of(record)
-        for block in message.content:
-            if type(block) is ResultBlock:
-                content = answer(block, self._ledger, place)
-                result = ToolResult(block.tool_use_id, content, block.is_error is True, time)
-                self._places.pop(block.tool_use_id, None)
-                self._builder.result(result, place)
-
-    def _step(self, record: Record, place: int) -> None:
+    def assistant(self, place: int, record: Record) -> None:
+        """Take a line of the model: a message, or more of one."""
+        if self._boundary is not None or self._old is not None:
+            self._compact()
         message = record.message
         if message is None:
             return
         key, content, ledger = message.id, message.content, self._ledger
-        if type(content) is list:
-            blocks, kept = spoken(content, ledger, place)
+        kept: dict[str, Any] | None = None
+        if type(content) is not list:
+            blocks: list[Block] = [Text(content)] if content else []  # type: ignore[arg-type]
         else:
-            blocks, kept = [Text(content)] if content else [], None  # type: ignore[arg-type]
+            blocks, kept = spoken(content, ledger, place)
         step = self._steps.get(key) if key is not None else None
         if step is None:
             step = self._open(record, message, kept)
         else:
-            blocks = _more(step, message, blocks, kept, self._ledger, place=place)
+            blocks = _more(step, message, blocks, kept, ledger, place=place)
         for block in blocks:
             if type(block) is not ToolCallBlock:
                 step.content.append(block)
@@ -205,13 +215,9 @@ class Assembler:
             extra["native"] = kept
         if record.cost_usd is not None or record.cost is not None:
             extra["cost"] = record.cost_usd if record.cost_usd is not None else record.cost
-        step = self._builder.step(
-            None,
-            time=time,
-            model=model,
-            usage=None if raw is None else _usage(raw),
-            extra=extra or None,
-        )
+        usage = None if raw is None else _usage(raw)
+        step = Step([], [], [], time, model, usage, extra or None)
+        self._builder.add(step)
         if key is not None:
             self._steps[key] = step
         return step
@@ -266,7 +272,8 @@ def _more(
     if not blocks or not content:
         return blocks
     new, last = blocks[0], content[-1]
-    if _same(new, content[0]):
+    kind = type(new)
+    if kind is type(content[0]) and _same(new, content[0]):
         same = 1
         for one, known in zip(blocks[1:], content[1:], strict=False):
             if not _same(one, known):
@@ -274,7 +281,7 @@ def _more(
             same += 1
         ledger.note("duplicate-record", place, kind="chunk")
         return blocks[same:]
-    if type(new) is type(last) and type(new) in _PROSE:
+    if kind is type(last) and kind in _PROSE:
         before: str = last.text  # type: ignore[union-attr]
         if before and new.text.startswith(before):  # type: ignore[union-attr]
             ledger.note("duplicate-record", place, kind="chunk")

@@ -19,14 +19,27 @@ from converters.ir import Text
 from converters.text import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
 
     from converters import ir
     from converters.formats.claude.records import Message
     from converters.ledger import Ledger
     from converters.types import Context, Input
 
-__all__ = ["Again", "Entry", "Log", "Said", "joined", "load"]
+    class Taker(Protocol):
+        """Gets the records of the main conversation, in file order."""
+
+        def assistant(self, place: int, record: Record, /) -> None:
+            """Take a line of the model."""
+
+        def user(self, place: int, record: Record, /) -> None:
+            """Take a line with results or a prompt."""
+
+        def other(self, place: int, record: Record, /) -> None:
+            """Take a boundary or a summary."""
+
+
+__all__ = ["Again", "Entry", "Kept", "Log", "Said", "joined", "load"]
 
 Entry: TypeAlias = tuple[int, Record]
 """A line number and the record there that belongs to the conversation."""
@@ -47,9 +60,9 @@ class Said(NamedTuple):
 class Log:
     """Everything that one file says.
 
-    ``solid`` are the uuids of the conversation, ``soft`` those of other records with their
-    parents; ``said`` has the human part of user records by line number; ``sides`` the records
-    of subagents by agent.
+    ``order`` has the uuids of the conversation, ``passed`` those of other records with their
+    parents, both in file order; ``said`` has the human part of user records by line number;
+    ``sides`` the records of subagents by agent.
     """
 
     def __init__(self, source: Input, ctx: Context, ledger: Ledger) -> None:
@@ -57,8 +70,8 @@ class Log:
         self.ledger = ledger
         self.tz = ctx.options.tz
         self.entries: list[Entry] = []
-        self.solid: set[str] = set()
-        self.soft: dict[str, str | None] = {}
+        self.order: list[str] = []
+        self.passed: list[tuple[str, str | None]] = []
         self.said: dict[int, Said] = {}
         self.sides: dict[str, list[Entry]] = {}
         self.side_parents: dict[str, str] = {}
@@ -73,15 +86,15 @@ class Log:
         self.aside: list[dict[str, Any]] = []
         self._skips: dict[str, int] = {}
         self._first: dict[str, int] = {}
+        self._uuids: set[str] = set()
+        self._seen = (0, 0)
         self._known: dict[str, Entry] = {}
         self._indexed: dict[int, int] = {}
 
-    def skip(self, kind: str, place: int) -> None:
-        """Count a known record that is not conversation; told to the ledger at the end."""
-        n = self._skips.get(kind, 0)
-        if not n:
-            self._first[kind] = place
-        self._skips[kind] = n + 1
+    def skip(self, kind: str, place: int, n: int = 1) -> None:
+        """Count known records that are not conversation; told to the ledger at the end."""
+        self._first.setdefault(kind, place)
+        self._skips[kind] = self._skips.get(kind, 0) + n
 
     def close(self) -> None:
         """Tell the ledger what was counted on the way."""
@@ -98,16 +111,18 @@ class Log:
 
     def parents(self) -> dict[str, str | None]:
         """Give the parent of every record of the main chain that was kept."""
-        links = dict(self.soft)
+        links = dict(self.passed)
         for _, record in self.entries:
             if record.uuid is not None:
                 links.setdefault(record.uuid, record.parent_uuid or record.logical_parent_uuid)
         return links
 
-    def keep(self, place: int, record: Record) -> None:
-        """Put a record into the list of the main conversation."""
-        release(record, self.ledger, place)
-        self.entries.append((place, record))
+    def holds(self, uuid: str) -> bool:
+        """Whether a record so far has this uuid."""
+        order, passed = self._seen
+        self._uuids.update(self.order[order:], (name for name, _ in self.passed[passed:]))
+        self._seen = len(self.order), len(self.passed)
+        return uuid in self._uuids
 
     def repeated(self, entry: Entry, entries: list[Entry]) -> bool:
         """Whether a record with a known uuid says nothing new; the larger usage wins."""
@@ -131,14 +146,29 @@ class Log:
         return True
 
 
-def load(log: Log, take: Callable[[int, Record], object], *, once: bool) -> None:
-    """Read all records of a file; ``take`` gets those of the main conversation.
+class Kept:
+    """Puts records into the list of the main conversation."""
 
-    ``once``: what is taken cannot be taken back, so that a fork or a repeated record
-    raises :class:`Again`; the file must then be read with a ``take`` that collects.
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.assistant = self.user = self.other = self._keep
+
+    def _keep(self, place: int, record: Record) -> None:
+        release(record, self._log.ledger, place)
+        self._log.entries.append((place, record))
+
+
+def load(log: Log, taker: Taker, *, once: bool) -> int:
+    """Read all records of a file; ``taker`` gets those of the main conversation.
+
+    Gives their number. ``once``: what is taken cannot be taken back, so that a repeated record
+    raises :class:`Again`; the file must then be read into a list (:class:`Kept`).
     """
-    ledger, solid, soft, said = log.ledger, log.solid, log.soft, log.said
+    ledger, order, passed = log.ledger, log.order, log.passed
+    assistant, user, other = taker.assistant, taker.user, taker.other
+    known: set[str] = set()
     session: str | None = None
+    taken = progress = 0
     keep: bool
     with log.source.open() as stream:
         for place, record in jsonio.records(stream, ledger, decode=DECODE):
@@ -148,42 +178,51 @@ def load(log: Log, take: Callable[[int, Record], object], *, once: bool) -> None
                     continue
             # The ordinary lines of each kind need no second look.
             kind, message = record.type, record.message
-            if kind == "progress":
+            if kind == "assistant":
+                take = assistant
+                keep = (
+                    message is not None and bool(message.content) and message.usage is not None
+                ) or _assistant(log, record, place)
+            elif kind == "progress":
                 keep = False
                 data = record.data
                 if data is not None and data.agent_id is not None:
                     _caller(log, data.agent_id, record.parent_tool_use_id)
-                log.skip(kind, place)
-            elif kind == "assistant":
-                keep = (
-                    message is not None and bool(message.content) and message.usage is not None
-                ) or _assistant(log, record, place)
+                if not progress:
+                    log.skip(kind, place, 0)
+                progress += 1
             elif kind == "user":
+                take = user
                 keep = _user(log, record, place)
             else:
+                take = other
                 keep = _other(log, record, place)
             if record.is_sidechain:
                 _side(log, place, record, keep=keep)
                 continue
             uuid = record.uuid
-            if uuid is None:
-                pass
-            elif not keep:
-                soft[uuid] = record.parent_uuid or record.logical_parent_uuid
-            elif uuid not in solid:
-                solid.add(uuid)
-            elif once:
-                raise Again
-            elif log.repeated((place, record), log.entries):
-                ledger.skipped("duplicate-record", place)
-                said.pop(place, None)
-                continue
+            if keep and uuid is not None:
+                if not once:
+                    if uuid in known and log.repeated((place, record), log.entries):
+                        ledger.skipped("duplicate-record", place)
+                        log.said.pop(place, None)
+                        continue
+                    known.add(uuid)
+                order.append(uuid)
             if record.session_id != session or log.cwd is None:
                 session = record.session_id
                 log.facts(record)
             if keep:
+                taken += 1
                 take(place, record)
+            elif uuid is not None:
+                passed.append((uuid, record.parent_uuid or record.logical_parent_uuid))
+    if progress:
+        log.skip("progress", 0, progress)
+    if once and len(set(order)) < len(order):
+        raise Again
     log.close()
+    return taken
 
 
 def _caller(log: Log, agent: str, call: str | None) -> None:
