@@ -317,31 +317,31 @@ class TurnBuilder:
         if len(self._calls) > len(self._results):
             if drop_retries:
                 self._drop_retries()
-            self._count_missing(places or {})
+            self._note_missing(places or {})
         for step in self._unsorted.values():
             _sort_results(step)
         return self.turns
 
-    def _count_missing(self, places: Mapping[str, Place]) -> None:
-        missing = len(self._calls) - len(self._results)
-        for call_id, place in places.items():
-            if missing and call_id in self._calls and call_id not in self._results:
-                self._ledger.note("tool-result-missing", place)
-                missing -= 1
+    def _note_missing(self, places: Mapping[str, Place]) -> None:
+        missing = self._calls.keys() - self._results
+        for call_id in [name for name in places if name in missing]:
+            self._ledger.note("tool-result-missing", places[call_id])
+            missing.discard(call_id)
         if missing:
-            self._ledger.note("tool-result-missing", None, missing)
+            self._ledger.note("tool-result-missing", None, len(missing))
 
     def _drop_retries(self) -> None:
+        lonely = {id(self._calls[name]) for name in self._calls.keys() - self._results}
         for turn in self.turns:
             steps = turn.steps
-            index = len(steps) - 2
-            while index >= 0:
-                if _is_dead_retry(steps[index], steps[index + 1], self._results):
+            for index in reversed([n for n, step in enumerate(steps) if id(step) in lonely]):
+                if index + 1 < len(steps) and _is_dead_retry(
+                    steps[index], steps[index + 1], self._results
+                ):
                     for call in steps[index].tool_calls:
                         self._calls.pop(call.id, None)
                     del steps[index]
                     self._ledger.note("retry-dropped")
-                index -= 1
 
 
 def _is_dead_retry(first: Step, second: Step, answered: set[str]) -> bool:

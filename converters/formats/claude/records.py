@@ -144,9 +144,9 @@ class RawUsage(_Wire):
 class Message(_Wire):
     """The API message inside a line. ``odd`` names what :func:`lenient` had to leave out."""
 
-    content: str | list[Block] | None = None
-    id: str | None = None
     model: str | None = None
+    id: str | None = None
+    content: str | list[Block] | None = None
     usage: RawUsage | None = None
     odd: str = msgspec.field(default="", name="x-dcb.odd")
 
@@ -157,32 +157,35 @@ class AgentRef(_Wire, rename="camel"):
     agent_id: str | None = None
 
 
-class Record(_Wire, rename="camel"):
-    """One line; ``ms`` is the time of a line that only :func:`lenient` could read."""
+class Record(_Wire, rename="camel", kw_only=True):
+    """One line; ``ms`` is the time of a line that only :func:`lenient` could read.
 
-    type: _Type
-    uuid: str | None = None
+    The decoder finds members soonest in the order of the fields, which is that of release 2.1.
+    """
+
     parent_uuid: str | None = None
-    logical_parent_uuid: str | None = None
-    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    session_id: str | None = None
+    is_sidechain: bool | None = None
     cwd: str | None = None
+    session_id: str | None = None
     version: str | None = None
     git_branch: str | None = None
-    is_sidechain: bool | None = None
+    message: Message | None = None
+    type: _Type
+    data: AgentRef | None = None
+    tool_use_result: AgentRef | list[AgentRef] | str | None = None
+    parent_tool_use_id: str | None = msgspec.field(default=None, name="parentToolUseID")
+    uuid: str | None = None
+    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    logical_parent_uuid: str | None = None
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
     agent_id: str | None = None
-    message: Message | None = None
-    tool_use_result: AgentRef | list[AgentRef] | str | None = None
     subtype: str | None = None
     summary: str | None = None
     title: str | None = None
     leaf_uuid: str | None = None
     custom_title: str | None = None
     ai_title: str | None = None
-    data: AgentRef | None = None
-    parent_tool_use_id: str | None = msgspec.field(default=None, name="parentToolUseID")
     cost_usd: float | None = msgspec.field(default=None, name="costUSD")
     cost: float | None = None
     ms: int | None = msgspec.field(default=None, name="x-dcb.ms")
@@ -229,7 +232,7 @@ def lenient(raw: dict[str, Any], place: int) -> Record | None:
     kind = raw.get("type")
     if not isinstance(kind, str) or kind not in _KNOWN:
         return None
-    record = Record(kind)  # type: ignore[arg-type]
+    record = Record(type=kind)  # type: ignore[arg-type]
     for attribute, name in _TEXTS:
         value = raw.get(name)
         if isinstance(value, str):
