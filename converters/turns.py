@@ -47,8 +47,8 @@ _BUCKETS: Final = (
 class TurnBuilder:
     """Collects one session's turns; :meth:`finish` gives them.
 
-    Every method takes blocks that are IR blocks already. ``place`` is where the
-    ledger says something happened.
+    ``current`` is the step that is open, if any: to be read only. Every method takes blocks
+    that are IR blocks already; ``place`` is where the ledger says something happened.
     """
 
     __slots__ = (
@@ -58,11 +58,11 @@ class TurnBuilder:
         "_looked",
         "_pending",
         "_results",
-        "_step",
         "_turn",
         "_unanswered",
         "_unsorted",
         "_waiting",
+        "current",
         "turns",
     )
 
@@ -70,7 +70,7 @@ class TurnBuilder:
         self.turns: list[Turn] = []
         self._ledger = ledger
         self._turn: Turn | None = None
-        self._step: Step | None = None
+        self.current: Step | None = None
         self._keys: dict[Hashable, Step] = {}
         self._calls: dict[str, Step] = {}
         # Ids of calls, so that as many of both means that every call is answered.
@@ -102,7 +102,7 @@ class TurnBuilder:
             turn.compaction, self._pending = self._pending, None
         self.turns.append(turn)
         self._turn = turn
-        self._step = None
+        self.current = None
         return turn
 
     def step(
@@ -148,12 +148,7 @@ class TurnBuilder:
         if turn is None or self._pending is not None:
             turn = self._open(Turn("", None, [], None))
         turn.steps.append(step)
-        self._step = step
-
-    @property
-    def current(self) -> Step | None:
-        """The step that is open, if any."""
-        return self._step
+        self.current = step
 
     @property
     def turn(self) -> Turn | None:
@@ -162,7 +157,7 @@ class TurnBuilder:
 
     def block(self, block: Block, step: Step | None = None, place: Place | None = None) -> None:
         """Add a block to a step (the open one); a ``tool-call`` block also declares its call."""
-        step = step or self._step or self.step()
+        step = step or self.current or self.step()
         if not isinstance(block, ToolCallBlock):
             step.content.append(block)
         elif self.declare(block, step) is not None:
@@ -183,7 +178,7 @@ class TurnBuilder:
 
     def call(self, call: ToolCall, step: Step | None = None, place: Place | None = None) -> None:
         """Declare a call that has no block in the content of its message."""
-        step = step or self._step or self.step()
+        step = step or self.current or self.step()
         if call.id in self._calls:
             self._ledger.note("duplicate-tool-call", place)
             return
@@ -255,12 +250,12 @@ class TurnBuilder:
             turn.shadowed = True
         if not summary.strip():
             self._ledger.note("compacted-unavailable", place)
-            self._turn = self._step = None
+            self._turn = self.current = None
             return
         if self._pending is not None:
             self._flush()
         self._pending = Compaction(summary, provider, model, time, extra)
-        self._step = None
+        self.current = None
 
     def _flush(self) -> None:
         pending = self._pending
@@ -290,7 +285,7 @@ class TurnBuilder:
             self._looked = 0
             self._unanswered.clear()
             self._turn = self.turns[-1] if self.turns else None
-            self._step = None
+            self.current = None
         return removed
 
     def abort(self) -> None:

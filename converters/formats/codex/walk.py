@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from converters.formats.codex.human import scan
-from converters.formats.codex.records import Part, Payload, Tokens
+from converters.formats.codex.records import Part, Payload, Stamp, Tokens, time_ms
 from converters.formats.codex.script import plain_object
 from converters.formats.codex.usage import added, difference
-from converters.ir import Reasoning, Text, ToolCallBlock, ToolResult
+from converters.ir import Reasoning, Step, Text, ToolCallBlock, ToolResult
 from converters.ledger import PLACES
 from converters.shapes.attachments import file_block, image_or_file
 from converters.shapes.raw_json import raw_text
@@ -19,7 +19,7 @@ from converters.turns import TurnBuilder
 
 if TYPE_CHECKING:
     from converters.formats.codex.mirrors import Mirrors
-    from converters.ir import Block, Step, Turn
+    from converters.ir import Block, Turn
     from converters.ledger import Ledger, Place
 
 __all__ = ["PROVIDER", "Walk", "enveloped"]
@@ -221,10 +221,11 @@ class Walk:
         else:
             self.ledger.note("unknown-block", place, kind=part.kind or "no type")
 
-    def reasoning(self, item: Payload, place: int) -> None:
+    def reasoning(self, item: Payload, place: int, _: object = None) -> None:
         """Hold the readable reasoning, and what only the provider can read."""
-        if not item.summary and not item.content and item.encrypted_content:
-            self._sealed += (len(self._held), item.encrypted_content)
+        sealed = item.encrypted_content
+        if sealed and not item.summary and not item.content:
+            self._sealed += (len(self._held), sealed)
             self.quiet("reasoning-encrypted", place)
             return
         texts = [part.text for part in _as_parts(item.summary) if part.text]
@@ -239,6 +240,21 @@ class Walk:
             self.mapped()
         else:
             self.ledger.skipped("empty-message", place, kind="reasoning")
+
+    def plain_call(self, item: Payload, place: int, stamp: Stamp) -> None:
+        """Take a typed ``function_call``: the short way for one that lacks nothing."""
+        identity, name, arguments = item.call_id, item.name, item.arguments
+        if not identity or not name or arguments is None or self.builder.declared(identity):
+            self.call(item, place, time_ms(stamp))
+            return
+        step = self.builder.current
+        if step is None or (self._answered and (self._held or self._sealed)):
+            step = self._open(time_ms(stamp), None)
+        elif self._held or self._sealed:
+            self._release()
+        self._places[identity] = place
+        self.builder.declare(ToolCallBlock(identity, name, arguments), step)
+        self.total += 1
 
     def call(self, item: Payload, place: int, time: int | None) -> None:
         """Take a call of any kind."""
@@ -294,13 +310,26 @@ class Walk:
             return item.input, None
         return item.arguments or "{}", None
 
+    def plain_result(self, item: Payload, place: int, stamp: Stamp) -> None:
+        """Take a typed answer: the short way for one that is a single text part."""
+        call, output = item.call_id, item.output
+        if call and type(output) is list and len(output) == 1:
+            part = output[0]
+            text = part.text
+            if text is not None and part.kind in _TEXT_PARTS:
+                result = ToolResult(call, [Text(text)], item.success is False, time_ms(stamp))
+                self.builder.result(result, place)
+                self._answered = True
+                self.total += 1
+                return
+        self.result(item, place, time_ms(stamp))
+
     def result(self, item: Payload, place: int, time: int | None) -> None:
         """Take the answer to a call."""
         call = item.call_id
         if not call:
             self.ledger.skipped("orphan-tool-result", place)
             return
-        self._places.pop(call, None)
         blocks, error = self._output(item, place)
         self.builder.result(ToolResult(call, blocks, error, time), place)
         self._answered = True
@@ -366,7 +395,7 @@ class Walk:
             self._held.append(Reasoning(text))
             self.mapped()
 
-    def tokens(self, item: Payload, place: int) -> None:
+    def tokens(self, item: Payload, place: int, _: object = None) -> None:
         """Give the usage of the last response to its step; several of one step add up."""
         info, step = item.info, self.builder.current
         last: Tokens | None = None
@@ -413,9 +442,8 @@ class Walk:
         model = self.model
         if self.first_model is None:
             self.first_model = model
-        step = self.builder.step(
-            None, time=time, model=model, extra={"id": identity} if identity else None
-        )
+        step = Step([], [], [], time, model, None, {"id": identity} if identity else None)
+        self.builder.add(step)
         self._answered = False
         if self._held or self._sealed:
             self._place(step)
