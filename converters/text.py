@@ -31,7 +31,8 @@ JS_SPACE: Final = (
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _RUN: Final = re.compile(f"[{JS_SPACE}]+")
-_WIDE: Final = re.compile(
+# Compiled on first use: that takes longer than the rest of this module.
+_WIDE: Final = (
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3000-\u303f\uff00-\uffef\U00020000-\U0002a6df]+"
 )
 _ISO: Final = re.compile(
@@ -167,5 +168,5 @@ def estimate_tokens(text: str) -> int:
     """
     if text.isascii():
         return (len(text) + 3) // 4
-    narrow = len(_WIDE.sub("", text))
+    narrow = len(re.sub(_WIDE, "", text))
     return len(text) - narrow + (narrow + 3) // 4

@@ -5,7 +5,6 @@ Shape: Interchange v1, section 10, with the full envelope that the fact sheet ``
 
 from __future__ import annotations
 
-import hashlib
 import re
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -355,6 +354,8 @@ class _Walk:
         account = self.account
         identity = extra.get("id") if account.own else None
         if not isinstance(identity, str) or not identity or identity in self.messages:
+            import hashlib  # loads OpenSSL
+
             at = f"{(account.turn or 0) + 1}:{(account.step or 0) + 1}"
             seed = f"import:{self.session.meta.id}:a{at}"
             digest = hashlib.sha1(seed.encode("utf-8", "replace"), usedforsecurity=False)
