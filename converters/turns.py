@@ -10,7 +10,6 @@ a compaction shadows what came before it and is attached to the next turn.
 from __future__ import annotations
 
 import re
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import (
@@ -29,7 +28,7 @@ from converters.ir import (
 from converters.text import normalize_title
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Container, Hashable
 
     from converters.ledger import Ledger, Place
 
@@ -55,11 +54,9 @@ class TurnBuilder:
         "_calls",
         "_keys",
         "_ledger",
-        "_looked",
+        "_open_calls",
         "_pending",
-        "_results",
         "_turn",
-        "_unanswered",
         "_unsorted",
         "_waiting",
         "current",
@@ -73,11 +70,10 @@ class TurnBuilder:
         self.current: Step | None = None
         self._keys: dict[Hashable, Step] = {}
         self._calls: dict[str, Step] = {}
-        # Ids of calls, so that as many of both means that every call is answered.
-        self._results: set[str] = set()
+        # The calls that wait for a result, with their places; a known call that is not here
+        # is answered.
+        self._open_calls: dict[str, Place | None] = {}
         self._unsorted: dict[int, Step] = {}
-        self._unanswered: dict[str, Step] = {}
-        self._looked = 0
         self._waiting: dict[str, tuple[ToolResult, Place | None]] = {}
         self._pending: Compaction | None = None
 
@@ -160,16 +156,17 @@ class TurnBuilder:
         step = step or self.current or self.step()
         if not isinstance(block, ToolCallBlock):
             step.content.append(block)
-        elif self.declare(block, step) is not None:
+        elif self.declare(block, step, place) is not None:
             self._ledger.note("duplicate-tool-call", place)
 
-    def declare(self, block: ToolCallBlock, step: Step) -> Step | None:
+    def declare(self, block: ToolCallBlock, step: Step, place: Place | None = None) -> Step | None:
         """Add a call and its block to a step, unless the id is known; then give the step of it."""
         name, extra = block.id, block.extra
         before = len(self._calls)
         known = self._calls.setdefault(name, step)
         if len(self._calls) == before:
             return known
+        self._open_calls[name] = place
         step.tool_calls.append(ToolCall(name, block.name, block.arguments, extra))
         if extra is not None:
             block = ToolCallBlock(name, block.name, block.arguments)
@@ -183,6 +180,7 @@ class TurnBuilder:
             self._ledger.note("duplicate-tool-call", place)
             return
         self._calls[call.id] = step
+        self._open_calls[call.id] = place
         step.tool_calls.append(call)
 
     def declared(self, call_id: str) -> bool:
@@ -198,36 +196,25 @@ class TurnBuilder:
 
         For sources without call ids.
         """
-        for call_id, step in self._calls_open().items():
-            if name is None or any(c.id == call_id and c.name == name for c in step.tool_calls):
+        for call_id in self._open_calls:
+            calls = self._calls[call_id].tool_calls
+            if name is None or any(c.id == call_id and c.name == name for c in calls):
                 return call_id
         return None
 
-    def _calls_open(self) -> dict[str, Step]:
-        """Give the calls that wait for a result; only those new since the last look are added."""
-        for call_id, step in islice(self._calls.items(), self._looked, None):
-            self._unanswered[call_id] = step
-        self._looked = len(self._calls)
-        for call_id in [name for name in self._unanswered if name in self._results]:
-            del self._unanswered[call_id]
-        return self._unanswered
-
     def result(self, result: ToolResult, place: Place | None = None) -> None:
         """Attach a result to the step of its call; it may come before the call."""
-        call_id, before = result.tool_call_id, len(self._results)
-        step = self._calls.get(call_id)
-        if call_id in self._waiting:
+        call_id = result.tool_call_id
+        if call_id in self._open_calls and call_id not in self._waiting:
+            self._attach(result)
+        elif call_id in self._calls or call_id in self._waiting:
             self._ledger.note("duplicate-tool-result", place)
-        elif step is None:
-            self._waiting[call_id] = (result, place)
         else:
-            self._results.add(call_id)
-            if len(self._results) == before:
-                self._ledger.note("duplicate-tool-result", place)
-            else:
-                self._attach(result, step)
+            self._waiting[call_id] = (result, place)
 
-    def _attach(self, result: ToolResult, step: Step) -> None:
+    def _attach(self, result: ToolResult) -> None:
+        del self._open_calls[result.tool_call_id]
+        step = self._calls[result.tool_call_id]
         if step.tool_results:
             self._unsorted[id(step)] = step
         step.tool_results.append(result)
@@ -279,11 +266,9 @@ class TurnBuilder:
             for step in turn.steps:
                 for call in step.tool_calls:
                     self._calls.pop(call.id, None)
-                    self._results.discard(call.id)
+                    self._open_calls.pop(call.id, None)
                 self._unsorted.pop(id(step), None)
         if removed:
-            self._looked = 0
-            self._unanswered.clear()
             self._turn = self.turns[-1] if self.turns else None
             self.current = None
         return removed
@@ -293,60 +278,43 @@ class TurnBuilder:
         if self._turn is not None:
             self._turn.aborted = True
 
-    def finish(
-        self, *, drop_retries: bool = False, places: Mapping[str, Place] | None = None
-    ) -> list[Turn]:
-        """Pair what is left, count what stays unpaired, and give the turns.
-
-        ``places`` says where calls stand, for the report of those without a result.
-        """
+    def finish(self, *, drop_retries: bool = False) -> list[Turn]:
+        """Pair what is left, count what stays unpaired, and give the turns."""
         self._flush()
         for call_id, (result, place) in self._waiting.items():
-            step = self._calls.get(call_id)
-            if step is None:
-                self._ledger.note("orphan-tool-result", place)
+            if call_id in self._open_calls:
+                self._attach(result)
             else:
-                self._results.add(call_id)
-                self._attach(result, step)
+                self._ledger.note("orphan-tool-result", place)
         self._waiting.clear()
-        if len(self._calls) > len(self._results):
-            if drop_retries:
-                self._drop_retries()
-            self._note_missing(places or {})
+        if drop_retries and self._open_calls:
+            self._drop_retries()
+        for place in self._open_calls.values():
+            self._ledger.note("tool-result-missing", place)
         for step in self._unsorted.values():
             _sort_results(step)
         return self.turns
 
-    def _note_missing(self, places: Mapping[str, Place]) -> None:
-        missing = self._calls.keys() - self._results
-        for call_id in [name for name in places if name in missing]:
-            self._ledger.note("tool-result-missing", places[call_id])
-            missing.discard(call_id)
-        if missing:
-            self._ledger.note("tool-result-missing", None, len(missing))
-
     def _drop_retries(self) -> None:
-        lonely = {id(self._calls[name]) for name in self._calls.keys() - self._results}
+        lonely = {id(self._calls[name]) for name in self._open_calls}
         for turn in self.turns:
             steps = turn.steps
             for index in reversed([n for n, step in enumerate(steps) if id(step) in lonely]):
                 if index + 1 < len(steps) and _is_dead_retry(
-                    steps[index], steps[index + 1], self._results
+                    steps[index], steps[index + 1], self._open_calls
                 ):
                     for call in steps[index].tool_calls:
                         self._calls.pop(call.id, None)
+                        self._open_calls.pop(call.id, None)
                     del steps[index]
                     self._ledger.note("retry-dropped")
 
 
-def _is_dead_retry(first: Step, second: Step, answered: set[str]) -> bool:
+def _is_dead_retry(first: Step, second: Step, waiting: Container[str]) -> bool:
     """Interchange v1, section 1.5: only calls, none answered, all repeated by the next step."""
-    calls = first.tool_calls
-    if not calls or calls[0].id in answered:
-        return False
     if any(not isinstance(b, ToolCallBlock) for b in first.content):
         return False
-    if any(call.id in answered for call in first.tool_calls):
+    if any(call.id not in waiting for call in first.tool_calls):
         return False
     repeated = {(call.name, call.arguments) for call in second.tool_calls}
     return all((call.name, call.arguments) in repeated for call in first.tool_calls)

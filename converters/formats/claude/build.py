@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from converters.formats.claude.log import Entry, Log, Said
     from converters.formats.claude.records import Message, RawUsage, Record
     from converters.ir import Block
-    from converters.ledger import Ledger, Place
+    from converters.ledger import Ledger
 
 __all__ = ["PROVIDER", "Assembler", "time_of"]
 
@@ -51,7 +51,6 @@ class Assembler:
         self._builder = TurnBuilder(ledger)
         self._steps: dict[str, Step] = {}
         self._twice: list[_Twice] = []
-        self._places: dict[str, Place] = {}
         self._boundary: int | None = None
         self._old: Entry | None = None
         self._once = once
@@ -127,7 +126,7 @@ class Assembler:
         """Give the turns."""
         self._old = None
         self._compact()
-        turns = self._builder.finish(drop_retries=True, places=self._places)
+        turns = self._builder.finish(drop_retries=True)
         if self._twice:
             _settle(turns, self._twice, self._ledger)
         return turns
@@ -189,10 +188,8 @@ class Assembler:
             if type(block) is not ToolCallBlock:
                 step.content.append(block)
                 continue
-            first = self._builder.declare(block, step)
-            if first is None:
-                self._places[block.id] = place
-            else:
+            first = self._builder.declare(block, step, place)
+            if first is not None:
                 answered = any(r.tool_call_id == block.id for r in first.tool_results)
                 self._twice.append(_Twice(first, step, block, place, answered))
 

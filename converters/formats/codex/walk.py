@@ -20,7 +20,7 @@ from converters.turns import TurnBuilder
 if TYPE_CHECKING:
     from converters.formats.codex.mirrors import Mirrors
     from converters.ir import Block, Turn
-    from converters.ledger import Ledger, Place
+    from converters.ledger import Ledger
 
 __all__ = ["PROVIDER", "Walk", "enveloped"]
 
@@ -67,7 +67,6 @@ class Walk:
         self._whole = whole
         self._held: list[Block] = []
         self._sealed: list[int | str] = []
-        self._places: dict[str, Place] = {}
         self._external: deque[str] = deque()
         self._answered = False
         self._total: Tokens | None = None
@@ -75,7 +74,7 @@ class Walk:
     def finish(self) -> list[Turn]:
         """Give the turns."""
         self._release()
-        return self.builder.finish(drop_retries=True, places=self._places)
+        return self.builder.finish(drop_retries=True)
 
     def close(self) -> None:
         """Tell the ledger what was counted on the way."""
@@ -252,8 +251,7 @@ class Walk:
             step = self._open(time_ms(stamp), None)
         elif self._held or self._sealed:
             self._release()
-        self._places[identity] = place
-        self.builder.declare(ToolCallBlock(identity, name, arguments), step)
+        self.builder.declare(ToolCallBlock(identity, name, arguments), step, place)
         self.total += 1
 
     def call(self, item: Payload, place: int, time: int | None) -> None:
@@ -285,8 +283,7 @@ class Walk:
         elif held:
             self._release()
         extra = {"native": native} if native else None
-        self._places[identity] = place
-        self.builder.declare(ToolCallBlock(identity, name, arguments, extra), step)
+        self.builder.declare(ToolCallBlock(identity, name, arguments, extra), step, place)
         self.total += 1
 
     def _arguments(self, item: Payload, place: int) -> tuple[str, dict[str, Any] | None]:

@@ -25,7 +25,6 @@ from converters.types import Context, Listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from converters.ledger import Place
     from converters.types import Input
 
 __all__ = ["BESIDE", "MARKS", "holds_messages", "listing", "read_store"]
@@ -293,7 +292,6 @@ class _Walk:
         self._told: set[str] = set()
         self._cwd: str | None = None
         self._calls = 0
-        self._places: dict[str, Place] = {}
 
     def speaks(self, name: str) -> bool:
         """Whether a message is dialogue: no system prompt, and not only the program's own words."""
@@ -383,12 +381,12 @@ class _Walk:
                 self._calls += 1
                 block.id = f"call-{self._calls}"
                 self._ledger.note("id-minted", place)
-            if isinstance(block, ToolCallBlock):
-                self._places.setdefault(block.id, place)
         if not found.blocks:
             return "empty-message"
         model = next(iter([*models_of(message), *found.models]), None)
-        self._turns.step(found.blocks, model=model, extra={"id": name})
+        step = self._turns.step(None, model=model, extra={"id": name})
+        for block in found.blocks:
+            self._turns.block(block, step, place)
         return None
 
     def _result(self, result: ToolResult, tool: str | None, place: str) -> None:
@@ -403,7 +401,7 @@ class _Walk:
 
     def session(self, info: dict[str, Any], side: dict[str, Any], source: Input) -> Session | None:
         """Give the session, or ``None`` without a turn."""
-        turns = self._turns.finish(places=self._places)
+        turns = self._turns.finish()
         if not turns:
             return None
         identity = first_text(info, ("agentId",)) or _folder(source)
