@@ -246,10 +246,10 @@ class Walk:
         if not identity or not name or arguments is None or self.builder.declared(identity):
             self.call(item, place, time_ms(stamp))
             return
-        step = self.builder.current
-        if step is None or (self._answered and (self._held or self._sealed)):
+        step, held = self.builder.current, self._held or self._sealed
+        if step is None or (held and self._answered):
             step = self._open(time_ms(stamp), None)
-        elif self._held or self._sealed:
+        elif held:
             self._release()
         self.builder.declare(ToolCallBlock(identity, name, arguments), step, place)
         self.total += 1
@@ -398,11 +398,13 @@ class Walk:
         last: Tokens | None = None
         repeated = False
         if info is not None:
-            last, total = info.last_token_usage, info.total_token_usage
+            last, total, before = info.last_token_usage, info.total_token_usage, self._total
             if total is not None:
                 if last is None:
-                    last = difference(total, self._total)
-                repeated = total == self._total
+                    last = difference(total, before)
+                repeated = before is not None and (
+                    total.output_tokens == before.output_tokens and total == before
+                )
                 self._total = total
         elif item.input_tokens is not None and item.output_tokens is not None:
             last = Tokens(item.input_tokens, 0, item.output_tokens)
@@ -452,15 +454,15 @@ class Walk:
             self._place(self.builder.current or self.builder.step(None, model=self.model))
 
     def _place(self, step: Step) -> None:
-        content = step.content
-        if self._sealed:
+        content, sealed = step.content, self._sealed
+        if sealed:
             shift = len(content)
             if shift:
-                self._sealed = [x + shift if isinstance(x, int) else x for x in self._sealed]
+                sealed = [x + shift if isinstance(x, int) else x for x in sealed]
             if step.extra is None:
-                step.extra = {"sealed": self._sealed}
+                step.extra = {"sealed": sealed}
             else:
-                step.extra.setdefault("sealed", []).extend(self._sealed)
+                step.extra.setdefault("sealed", []).extend(sealed)
             self._sealed = []
         if self._held:
             content += self._held
