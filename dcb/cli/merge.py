@@ -98,8 +98,6 @@ def merge(
     old, new = loader.load(base), loader.load(overlay)
     merged = fuse(old, new, name, chosen)
     _summarize(merged)
-    if save:
-        _save(merged, passphrase_file)
     if as_ == "snapshot":
         text, about = _document(merged, chosen)
     else:
@@ -107,6 +105,8 @@ def merge(
         text, about = made.text, record(made)
     about["doubles"] = merged.doubles
     deliver(text, about, [base, overlay], output, copy=copy, force=force, json=json)
+    if save:
+        _save(merged, passphrase_file)
 
 
 def _summarize(merged: Merged) -> None:

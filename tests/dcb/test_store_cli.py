@@ -409,6 +409,9 @@ def test_merge_as_brief_and_as_snapshot(world: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "saved " in done.stderr
     assert len(lines(run("store", "list", "--json"))) == 1
+    done = run("merge", "over.md", HELLO, "--as", "snapshot", "--save", "-o", "m.md")
+    assert (done.exit_code, "the file exists" in done.stderr) == (1, True)
+    assert len(lines(run("store", "list", "--json"))) == 1
 
 
 def test_copy_puts_it_on_the_clipboard(world: Path, tmp_path: Path) -> None:
