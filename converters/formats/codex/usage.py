@@ -20,8 +20,7 @@ def difference(total: Tokens, before: Tokens | None) -> Tokens:
 def added(usage: Usage | None, last: Tokens) -> Usage:
     """Give the usage of a step with one more response."""
     given, cached = last.input_tokens, last.cached_input_tokens
-    if cached > given:
-        cached = given
+    cached = min(cached, given)
     found = Usage(given - cached, last.output_tokens, cached, None, last.reasoning_output_tokens)
     if usage is not None:
         found.input_tokens += usage.input_tokens
