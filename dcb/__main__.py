@@ -11,7 +11,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Load the command line and run it; an interrupt while it loads ends it like any other."""
+    """Load the command line, run it and end the process.
+
+    An interrupt while it loads ends it like any other.
+    """
     # Imports alone make many times the 700 objects after which Python looks for cycles, and a
     # large session is a hundred thousand lists without one.
     gc.set_threshold(500_000)
@@ -34,6 +37,8 @@ def _leave(code: object) -> None:
     """
     # Pools of processes end their helpers and remove their semaphores in the ordinary end.
     if "multiprocessing" in sys.modules or not isinstance(code, int | None):
+        return
+    if sys.gettrace() or sys.getprofile() or sys.flags.inspect:
         return
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -257,3 +257,11 @@ def test_the_quick_end_still_cleans_up(tmp_path: Path) -> None:
         )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert list(private.iterdir()) == []
+
+
+def test_a_profiler_gets_its_ordinary_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cProfile", "-m", "dcb", "--version"],
+        capture_output=True, cwd=ROOT, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert "function calls" in done.stdout
