@@ -82,7 +82,7 @@ def records(
 
     ``decode`` may be typed; a record that it refuses comes as an untyped ``dict``
     (repaired where necessary), so a typed reader has a slow path for odd shapes.
-    With ``objects`` values that are no objects are skipped here. What cannot be
+    With ``objects`` untyped values that are no objects are skipped here. What cannot be
     read is skipped with ``malformed-record``, a torn last line with
     ``truncated-input``; a whole record that is glued to a torn one is recovered.
     Memory: one line. Depth is checked here for untyped values only: a typed decoder
@@ -93,7 +93,7 @@ def records(
         ledger.note("encoding-repaired", 1)
     seen = 0
     good = b""
-    untyped = decode is _decode
+    typed = decode is not _decode
     try:
         for number, raw in enumerate(stream, 1):
             try:
@@ -102,8 +102,9 @@ def records(
                 if not raw.strip(SPACE):
                     continue
             else:
-                if (not objects or type(value) not in _PLAIN) and (
-                    not untyped or len(raw) <= _SHALLOW or not _deep(value, raw)
+                if typed or (
+                    (not objects or type(value) not in _PLAIN)
+                    and (len(raw) <= _SHALLOW or not _deep(value, raw))
                 ):
                     seen += 1
                     good = raw
