@@ -14,6 +14,7 @@ from converters.errors import BadInput, DcbError, UsageError
 from converters.reading import COMPANION, Skipped, Spread, Unit, units
 from converters.types import Options
 from dcb.cli import _run
+from dcb.heap import make_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -112,6 +113,7 @@ def collect(
                 elif isinstance(found, DcbError):
                     on_error(found)
                 else:
+                    make_room(found.input.size or 0)
                     yield found._replace(only=only)
 
 
