@@ -39,18 +39,18 @@ def spoken(
     The second value holds ``sealed`` (reasoning that nobody else can read, with its
     index) and ``blocks`` (unknown blocks, kept whole).
     """
-    if len(content) == 1 and type(content[0]) is Text:
-        return content, None
+    if len(content) == 1:
+        # Nearly every line holds one block.
+        if type(content[0]) is Text:
+            return content, None
+        if type(content[0]) is ToolUseBlock:
+            return [_call(content[0], ledger, place)], None
     blocks: list[ir.Block] = []
     kept: dict[str, Any] | None = None
     for index, block in enumerate(content):
         kind = type(block)
         if kind is ToolUseBlock:
-            name = block.id
-            text = block.arguments or raw_text(block.input, ledger, place)
-            blocks.append(ToolCallBlock(name, block.name, text))
-            if name.startswith("minted-"):
-                ledger.note("id-minted", place, kind="tool_use")
+            blocks.append(_call(block, ledger, place))
         elif kind is Text:
             blocks.append(block)
         elif kind is ThinkingBlock and block.thinking:
@@ -75,6 +75,13 @@ def spoken(
                 kept = kept or {}
                 kept.setdefault("blocks", []).append({"at": index, "block": block.value})
     return blocks, kept
+
+
+def _call(block: ToolUseBlock, ledger: Ledger, place: int) -> ToolCallBlock:
+    name = block.id
+    if name.startswith("minted-"):
+        ledger.note("id-minted", place, kind="tool_use")
+    return ToolCallBlock(name, block.name, block.arguments or raw_text(block.input, ledger, place))
 
 
 def release(record: Record, ledger: Ledger, place: int) -> None:
