@@ -63,6 +63,7 @@ class Walk:
         self.total = 0
         self._starts: dict[int, int] = {}
         self._quiet: dict[tuple[str, str], list[int]] = {}
+        self._encrypted: list[int] = []
         self.branches: list[Branch] = []
         self._whole = whole
         self._held: list[Block] = []
@@ -85,15 +86,16 @@ class Walk:
             if places[0] >= len(places):
                 add(rule, None, places[0] - len(places) + 1, kind)
 
-    def quiet(self, rule: str, place: int, kind: str = "") -> None:
-        """Count a frequent record without a place of its own in the turns."""
-        places = self._quiet.get((rule, kind))
-        if places is None:
-            self._quiet[rule, kind] = [1, place]
-            return
-        places[0] += 1
-        if len(places) <= PLACES:
-            places.append(place)
+    def quiet(self, rule: str, place: int, kind: str = "") -> list[int]:
+        """Count a frequent record without a place of its own in the turns.
+
+        Gives the count with the first places behind it.
+        """
+        counted = self._quiet.setdefault((rule, kind), [0])
+        counted[0] += 1
+        if len(counted) <= PLACES:
+            counted.append(place)
+        return counted
 
     def mapped(self) -> None:
         """Count a record whose content is in the turns; :attr:`total` goes to the ledger later."""
@@ -225,7 +227,11 @@ class Walk:
         sealed = item.encrypted_content
         if sealed and not item.summary and not item.content:
             self._sealed += (len(self._held), sealed)
-            self.quiet("reasoning-encrypted", place)
+            counted = self._encrypted
+            if len(counted) > PLACES:
+                counted[0] += 1
+            else:
+                self._encrypted = self.quiet("reasoning-encrypted", place)
             return
         texts = [part.text for part in _as_parts(item.summary) if part.text]
         body = [part.text for part in _as_parts(item.content) if part.text]
@@ -243,15 +249,16 @@ class Walk:
     def plain_call(self, item: Payload, place: int, stamp: Stamp) -> None:
         """Take a typed ``function_call``: the short way for one that lacks nothing."""
         identity, name, arguments = item.call_id, item.name, item.arguments
-        if not identity or not name or arguments is None or self.builder.declared(identity):
+        builder = self.builder
+        if not identity or not name or arguments is None or builder.declared(identity):
             self.call(item, place, time_ms(stamp))
             return
-        step, held = self.builder.current, self._held or self._sealed
+        step, held = builder.current, self._held or self._sealed
         if step is None or (held and self._answered):
             step = self._open(time_ms(stamp), None)
         elif held:
             self._release()
-        self.builder.declare(ToolCallBlock(identity, name, arguments), step, place)
+        builder.declare(ToolCallBlock(identity, name, arguments), step, place)
         self.total += 1
 
     def call(self, item: Payload, place: int, time: int | None) -> None:
