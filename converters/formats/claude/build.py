@@ -55,6 +55,7 @@ class Assembler:
         self._old: Entry | None = None
         self._once = once
         self._parents: list[str | None] = []
+        self._look = 16
 
     def feed(self, place: int, record: Record) -> None:
         """Take the next record."""
@@ -105,7 +106,9 @@ class Assembler:
             self._old = (place, record)
 
     def settle(self) -> None:
-        """Raise :class:`Again` when two prompts follow the same record of the conversation."""
+        """Raise :class:`Again` for a repeated record, or two prompts after the same record."""
+        if len(set(self._log.order)) < len(self._log.order):
+            raise Again
         passed = dict(self._log.passed)
         above: dict[str, str | None] = {}
         anchors: set[str] = set()
@@ -154,6 +157,10 @@ class Assembler:
         if said.blocks:
             if self._once:
                 self._parents.append(record.parent_uuid or record.logical_parent_uuid)
+                if len(self._parents) == self._look:
+                    # A fork near the beginning is not to cost a whole reading.
+                    self.settle()
+                    self._look *= 4
             time = time_of(record)
             if self.first_time is None:
                 self.first_time = time

@@ -124,13 +124,20 @@ class Log:
         self._seen = len(self.order), len(self.passed)
         return uuid in self._uuids
 
-    def repeated(self, entry: Entry, entries: list[Entry]) -> bool:
-        """Whether a record with a known uuid says nothing new; the larger usage wins."""
+    def repeats(self, place: int, record: Record, entries: list[Entry]) -> bool:
+        """Whether a record with a known uuid says nothing new: then it is counted as skipped."""
+        if not self._repeated(record, entries):
+            return False
+        self.ledger.skipped("duplicate-record", place)
+        self.said.pop(place, None)
+        return True
+
+    def _repeated(self, record: Record, entries: list[Entry]) -> bool:
+        """Compare with the record of the same uuid; the larger usage wins."""
         for known in entries[self._indexed.get(id(entries), 0) :]:
             if known[1].uuid is not None:
                 self._known.setdefault(known[1].uuid, known)
         self._indexed[id(entries)] = len(entries)
-        record = entry[1]
         old = self._known.get(record.uuid or "", (0, None))[1]
         if old is None or old.type != record.type or old.subtype != record.subtype:
             return False
@@ -161,8 +168,8 @@ class Kept:
 def load(log: Log, taker: Taker, *, once: bool) -> int:
     """Read all records of a file; ``taker`` gets those of the main conversation.
 
-    Gives their number. ``once``: what is taken cannot be taken back, so that a repeated record
-    raises :class:`Again`; the file must then be read into a list (:class:`Kept`).
+    Gives their number. ``once``: what is taken cannot be taken back; repeated records are left
+    for the taker to find. Otherwise it must be a :class:`Kept`.
     """
     ledger, order, passed = log.ledger, log.order, log.passed
     assistant, user, other = taker.assistant, taker.user, taker.other
@@ -203,9 +210,7 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
             uuid = record.uuid
             if keep and uuid is not None:
                 if not once:
-                    if uuid in known and log.repeated((place, record), log.entries):
-                        ledger.skipped("duplicate-record", place)
-                        log.said.pop(place, None)
+                    if uuid in known and log.repeats(place, record, log.entries):
                         continue
                     known.add(uuid)
                 order.append(uuid)
@@ -219,8 +224,6 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
                 passed.append((uuid, record.parent_uuid or record.logical_parent_uuid))
     if progress:
         log.skip("progress", 0, progress)
-    if once and len(set(order)) < len(order):
-        raise Again
     log.close()
     return taken
 
@@ -269,9 +272,7 @@ def _side(log: Log, place: int, record: Record, *, keep: bool) -> None:
     if uuid is not None:
         if uuid not in log.side_parents:
             log.side_parents[uuid] = group
-        elif keep and log.repeated((place, record), entries):
-            log.ledger.skipped("duplicate-record", place)
-            log.said.pop(place, None)
+        elif keep and log.repeats(place, record, entries):
             return
     if keep:
         release(record, log.ledger, place)
