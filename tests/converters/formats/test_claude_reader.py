@@ -120,6 +120,25 @@ def test_a_rewound_prompt_is_a_branch_and_parallel_results_are_not() -> None:
         read(FORMAT, lines(*records), branch=2)
 
 
+@pytest.mark.parametrize("at", [1, 2, 15, 16, 17, 39])
+def test_a_fork_is_found_wherever_it_is(at: int) -> None:
+    """A log is read straight into turns until a fork shows; both ways give the same session."""
+    time = "2026-03-02T08:00:00.000Z"
+    records: list[dict[str, Any]] = []
+    for turn in range(40):
+        number = 2 * turn + 1
+        # Prompt ``at`` goes back to where the one before it began.
+        parent = f"r{number - 3}" if turn == at and at > 1 else ""
+        parent = "r2" if turn == at == 1 else parent
+        records.append(user(number, f"prompt {turn}", parent, timestamp=time))
+        records.append(assistant(number + 1, text(f"answer {turn}"), timestamp=time))
+    straight, found = one(*records)
+    listed, _ = one(*records, branch=0)
+    assert straight.turns == listed.turns
+    assert len(straight.turns) == (40 if at == 1 else 39)
+    assert found.get("branch-collapsed", 0) == (0 if at == 1 else 2)
+
+
 def test_branches_inside_branches() -> None:
     records = [
         user(1, "root"),
