@@ -576,3 +576,52 @@ def test_hostile_documents(case: dict[str, Any]) -> None:
     else:
         out = jsonio.dumps(values).decode()
         assert all(text in out for text in case.get("survive", []))
+
+
+class Typed(msgspec.Struct):
+    """A record of a typed reader."""
+
+    a: int
+    text: str = ""
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            b'{"a":1}\n',
+            b'{"a":2,"text":"' + b"x" * 30_000 + b'"}\n',
+            b'{"a":"no number"}\n',
+            b'{"a":3}{"a":4}\n',
+            b'{"a":5,"text":"torn\n',
+            b"[1]\n",
+            b"banner\n",
+            b"\n",
+            b" \r\n",
+            b'{"a":6}',
+        ]
+    ),
+    max_size=30,
+).map(b"".join)
+
+
+class TestAhead:
+    """Decoding some lines at once changes nothing but the time."""
+
+    @staticmethod
+    def read(data: bytes, most: int | None = None, **how: Any) -> tuple[list[Any], Any]:
+        ledger = Ledger()
+        decode = msgspec.json.Decoder(Typed).decode
+        found = jsonio.records(io.BytesIO(data), ledger, decode=decode, **how)
+        if most is None:
+            return list(found), ledger.report()
+        given = [value for value, _ in zip(found, range(most), strict=False)]
+        found.close()  # type: ignore[attr-defined]
+        return given, ledger.report()
+
+    @given(LINES)
+    def test_same_records_and_account(self, data: bytes) -> None:
+        assert self.read(data, ahead=True) == self.read(data)
+
+    @given(st.lists(st.just(b'{"a":1}\n'), max_size=9).map(b"".join), st.integers(1, 10))
+    def test_only_what_was_taken_counts(self, data: bytes, most: int) -> None:
+        assert self.read(data, most, ahead=True) == self.read(data, most)

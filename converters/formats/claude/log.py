@@ -178,7 +178,7 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
     taken = progress = 0
     keep: bool
     with log.source.open() as stream:
-        for place, record in jsonio.records(stream, ledger, decode=DECODE):
+        for place, record in jsonio.records(stream, ledger, decode=DECODE, ahead=True):
             if type(record) is dict:
                 record = _odd(log, record, place)
                 if record is None:

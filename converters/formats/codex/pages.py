@@ -147,7 +147,7 @@ def page_records(page: Page, ledger: Ledger) -> Iterator[tuple[str, Any]]:
     end = _end(page)
     with page.source.open() as stream:
         source = stream if end is None else io.BufferedReader(_Prefix(stream, end), _CHUNK)
-        for number, value in jsonio.records(source, ledger, decode=DECODE):
+        for number, value in jsonio.records(source, ledger, decode=DECODE, ahead=True):
             yield f"{page.name}:{number}", value
     if page.source.torn is not None:
         ledger.note("truncated-input", page.source.torn)

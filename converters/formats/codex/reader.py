@@ -238,7 +238,7 @@ def _take(
         _document(source, rollout, ledger)
         return rollout
     with source.open() as stream:
-        _lines(jsonio.records(stream, ledger, decode=DECODE), rollout)
+        _lines(jsonio.records(stream, ledger, decode=DECODE, ahead=True), rollout)
     return rollout
 
 
