@@ -22,8 +22,8 @@ _OPEN: Final = re.compile(r"\[external_agent_tool_(call|result)(?::\s*+([^\]\n]{
 
 def restore(item: Payload, walk: Walk, place: Any, time: int | None) -> None:
     """Give a message to the walk; one with envelopes as text, calls and results in order."""
-    text = _only_text(item)
-    if item.role != "assistant" or text is None or _MARK not in text:
+    text = _only_text(item) if item.role == "assistant" else None
+    if text is None or _MARK not in text:
         walk.message(item, place, time)
         return
     walk.assistant_pieces(_pieces(text), place, time)

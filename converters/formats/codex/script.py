@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
+_BRACE: Final = re.compile(r"\s*+\{")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -41,7 +42,7 @@ def plain_object(text: str) -> str | None:
         return None
     call = _CALL.match(text)
     start = call.end() if call else 0
-    if text[start : start + 1] != "{" and not text[start:].lstrip().startswith("{"):
+    if _BRACE.match(text, start) is None:
         return None
     try:
         value, end = _value(text, start, 0)
