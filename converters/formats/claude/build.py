@@ -41,6 +41,7 @@ class Assembler:
     """
 
     def __init__(self, log: Log, ledger: Ledger, *, once: bool = False) -> None:
+        self.taken = 0
         self.summaries: list[Entry] = []
         self.compactions: set[int] = set()
         self.model: str | None = None
@@ -59,15 +60,16 @@ class Assembler:
 
     def feed(self, place: int, record: Record) -> None:
         """Take the next record."""
+        self.taken += 1
         kind = record.type
         if kind == "assistant":
-            self.assistant(place, record)
+            self._assistant(place, record)
         elif kind == "user":
-            self.user(place, record)
+            self._user(place, record)
         else:
-            self.other(place, record)
+            self._other(place, record)
 
-    def user(self, place: int, record: Record) -> None:
+    def _user(self, place: int, record: Record) -> None:
         """Take a line with results or a prompt, or the summary of a compaction."""
         if record.is_compact_summary:
             self._summary(record, place)
@@ -88,7 +90,7 @@ class Assembler:
         if place in self._said:
             self._prompt(record, self._said[place])
 
-    def other(self, place: int, record: Record) -> None:
+    def _other(self, place: int, record: Record) -> None:
         """Take the boundary of a compaction, or a summary."""
         if record.type == "system":
             if self._boundary is not None:
@@ -173,7 +175,7 @@ class Assembler:
         if said.interrupted:
             self._builder.abort()
 
-    def assistant(self, place: int, record: Record) -> None:
+    def _assistant(self, place: int, record: Record) -> None:
         """Take a line of the model: a message, or more of one."""
         if self._boundary is not None or self._old is not None:
             self._compact()

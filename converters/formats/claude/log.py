@@ -19,27 +19,14 @@ from converters.ir import Text
 from converters.text import parse_time
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Callable
 
     from converters import ir
     from converters.formats.claude.records import Message
     from converters.ledger import Ledger
     from converters.types import Context, Input
 
-    class Taker(Protocol):
-        """Gets the records of the main conversation, in file order."""
-
-        def assistant(self, place: int, record: Record, /) -> None:
-            """Take a line of the model."""
-
-        def user(self, place: int, record: Record, /) -> None:
-            """Take a line with results or a prompt."""
-
-        def other(self, place: int, record: Record, /) -> None:
-            """Take a boundary or a summary."""
-
-
-__all__ = ["Again", "Entry", "Kept", "Log", "Said", "joined", "load"]
+__all__ = ["Again", "Entry", "Log", "Said", "joined", "load"]
 
 Entry: TypeAlias = tuple[int, Record]
 """A line number and the record there that belongs to the conversation."""
@@ -117,6 +104,11 @@ class Log:
                 links.setdefault(record.uuid, record.parent_uuid or record.logical_parent_uuid)
         return links
 
+    def keep(self, place: int, record: Record) -> None:
+        """Put a record into the list of the main conversation."""
+        release(record, self.ledger, place)
+        self.entries.append((place, record))
+
     def holds(self, uuid: str) -> bool:
         """Whether a record so far has this uuid."""
         order, passed = self._seen
@@ -153,29 +145,16 @@ class Log:
         return True
 
 
-class Kept:
-    """Puts records into the list of the main conversation."""
+def load(log: Log, take: Callable[[int, Record], object], *, once: bool) -> None:
+    """Read all records of a file; ``take`` gets those of the main conversation.
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self.assistant = self.user = self.other = self._keep
-
-    def _keep(self, place: int, record: Record) -> None:
-        release(record, self._log.ledger, place)
-        self._log.entries.append((place, record))
-
-
-def load(log: Log, taker: Taker, *, once: bool) -> int:
-    """Read all records of a file; ``taker`` gets those of the main conversation.
-
-    Gives their number. ``once``: what is taken cannot be taken back; repeated records are left
-    for the taker to find. Otherwise it must be a :class:`Kept`.
+    ``once``: what is taken cannot be taken back, and who takes finds what is repeated.
+    Otherwise ``take`` is :meth:`Log.keep`.
     """
     ledger, order, passed = log.ledger, log.order, log.passed
-    assistant, user, other = taker.assistant, taker.user, taker.other
     known: set[str] = set()
     session: str | None = None
-    taken = progress = 0
+    progress = 0
     keep: bool
     with log.source.open() as stream:
         for place, record in jsonio.records(stream, ledger, decode=DECODE, ahead=True):
@@ -186,7 +165,6 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
             # The ordinary lines of each kind need no second look.
             kind, message = record.type, record.message
             if kind == "assistant":
-                take = assistant
                 keep = (
                     message is not None and bool(message.content) and message.usage is not None
                 ) or _assistant(log, record, place)
@@ -199,10 +177,8 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
                     log.skip(kind, place, 0)
                 progress += 1
             elif kind == "user":
-                take = user
                 keep = _user(log, record, place)
             else:
-                take = other
                 keep = _other(log, record, place)
             if record.is_sidechain:
                 _side(log, place, record, keep=keep)
@@ -218,14 +194,12 @@ def load(log: Log, taker: Taker, *, once: bool) -> int:
                 session = record.session_id
                 log.facts(record)
             if keep:
-                taken += 1
                 take(place, record)
             elif uuid is not None:
                 passed.append((uuid, record.parent_uuid or record.logical_parent_uuid))
     if progress:
         log.skip("progress", 0, progress)
     log.close()
-    return taken
 
 
 def _caller(log: Log, agent: str, call: str | None) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from converters import jsonio
 from converters.errors import BadInput
 from converters.formats.claude.build import PROVIDER, Assembler
-from converters.formats.claude.log import Again, Entry, Kept, Log, load
+from converters.formats.claude.log import Again, Entry, Log, load
 from converters.formats.claude.tree import Paths, paths
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
@@ -66,15 +66,15 @@ def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
     log = Log(source, ctx, scratch)
     assembler = Assembler(log, scratch, once=True)
     try:
-        taken = load(log, assembler, once=True)
+        load(log, assembler.feed, once=True)
         assembler.settle()
     except Again:
         return _collected(source, ctx)
     sessions = []
-    if taken == len(assembler.summaries):
+    if assembler.taken == len(assembler.summaries):
         _unsaid(log, assembler.summaries)
     else:
-        sessions.append(_session(log, assembler, taken, scratch))
+        sessions.append(_session(log, assembler, scratch))
     ctx.ledger.absorb(scratch)
     log.ledger = ctx.ledger
     return log, sessions
@@ -82,7 +82,7 @@ def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
 
 def _collected(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
     log = Log(source, ctx, ctx.ledger)
-    load(log, Kept(log), once=False)
+    load(log, log.keep, once=False)
     if log.entries and source.stem.startswith("agent-"):
         # Older files of subagents lack the mark on their lines.
         log.sides[source.stem.removeprefix("agent-")] = log.entries
@@ -101,7 +101,7 @@ def _companions(
             continue
         name = companion.stem.removeprefix("agent-")
         side = Log(companion, ctx, ctx.ledger)
-        load(side, Kept(side), once=False)
+        load(side, side.keep, once=False)
         side.agents = log.agents
         groups = dict(side.sides)
         if side.entries:
@@ -129,7 +129,7 @@ def _sessions(log: Log, ctx: Context) -> Iterator[Session]:
         raise BadInput(
             f"no branch {wanted}: the session has {len(ways.branches)}", path=log.source.name
         )
-    session = _session(log, _fed(log, ways.active, ledger), len(ways.active), ledger)
+    session = _session(log, _fed(log, ways.active, ledger), ledger)
     for number, branch in enumerate(ways.branches, 1):
         if wanted in ("all", number):
             ledger.mapped(len(branch.own))
@@ -140,8 +140,7 @@ def _sessions(log: Log, ctx: Context) -> Iterator[Session]:
         yield session
     for number, branch in enumerate(ways.branches, 1):
         if wanted in ("all", number):
-            assembler = _fed(log, branch.path, Ledger())
-            found = _session(log, assembler, len(branch.path), Ledger(), session)
+            found = _session(log, _fed(log, branch.path, Ledger()), Ledger(), session)
             found.meta.id = f"{session.meta.id}~b{number}"
             found.extra = {**(found.extra or {}), "branch": {"of": session.meta.id, "n": number}}
             yield found
@@ -166,15 +165,12 @@ def _keep_branch(log: Log, session: Session, number: int, anchor: str, own: list
 
 
 def _session(
-    log: Log, assembler: Assembler, taken: int, ledger: Ledger, first: Session | None = None
+    log: Log, assembler: Assembler, ledger: Ledger, first: Session | None = None
 ) -> Session:
-    """Make a session of a path; ``first`` is the active one when the path is a branch.
-
-    ``taken``: how many records the path has.
-    """
+    """Make a session of a path; ``first`` is the active one when the path is a branch."""
     turns = assembler.finish()
     if first is None:
-        given = _title(log, assembler, taken, ledger)
+        given = _title(log, assembler, ledger)
         identity = _identity(log, turns, ledger)
         if log.cwd is None:
             ledger.note("cwd-missing")
@@ -190,7 +186,7 @@ def _session(
     )
 
 
-def _title(log: Log, assembler: Assembler, taken: int, ledger: Ledger) -> str | None:
+def _title(log: Log, assembler: Assembler, ledger: Ledger) -> str | None:
     """Choose the title, and say of every record what became of it.
 
     The last custom title, else the last summary, else the first generated title.
@@ -215,7 +211,7 @@ def _title(log: Log, assembler: Assembler, taken: int, ledger: Ledger) -> str | 
         else:
             ledger.skipped("record-skipped", place, kind=kind)
     log.titles.clear()
-    ledger.mapped(taken - len(summaries))
+    ledger.mapped(assembler.taken - len(summaries))
     return text
 
 
