@@ -205,20 +205,19 @@ class TurnBuilder:
     def result(self, result: ToolResult, place: Place | None = None) -> None:
         """Attach a result to the step of its call; it may come before the call."""
         call_id = result.tool_call_id
-        if call_id in self._open_calls and not (self._waiting and call_id in self._waiting):
-            self._attach(result, call_id)
+        if call_id in self._open_calls and call_id not in self._waiting:
+            self._attach(result)
         elif call_id in self._calls or call_id in self._waiting:
             self._ledger.note("duplicate-tool-result", place)
         else:
             self._waiting[call_id] = (result, place)
 
-    def _attach(self, result: ToolResult, call_id: str) -> None:
-        del self._open_calls[call_id]
-        step = self._calls[call_id]
-        results = step.tool_results
-        if results:
+    def _attach(self, result: ToolResult) -> None:
+        del self._open_calls[result.tool_call_id]
+        step = self._calls[result.tool_call_id]
+        if step.tool_results:
             self._unsorted[id(step)] = step
-        results.append(result)
+        step.tool_results.append(result)
 
     def compaction(
         self,
@@ -284,7 +283,7 @@ class TurnBuilder:
         self._flush()
         for call_id, (result, place) in self._waiting.items():
             if call_id in self._open_calls:
-                self._attach(result, call_id)
+                self._attach(result)
             else:
                 self._ledger.note("orphan-tool-result", place)
         self._waiting.clear()

@@ -21,7 +21,7 @@ from converters.text import parse_time
 from converters.turns import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from converters.ir import Turn
     from converters.types import Context, Input
@@ -85,13 +85,25 @@ class _Rollout:
         return found.ms
 
     def line(self, line: Line, place: int) -> None:
-        """Take a typed line."""
+        """Take a typed line; the time is read only where it is used."""
+        item, walk = line.payload, self.walk
+        kind = item.kind
         if line.type == "response_item":
-            self.item(line.payload, place, time_ms(line.timestamp))
+            if kind == "reasoning":
+                walk.reasoning(item, place)
+            elif kind == "function_call" or kind == "custom_tool_call":  # noqa: PLR1714 - hashes
+                walk.call(item, place, time_ms(line.timestamp))
+            elif kind == "function_call_output" or kind == "custom_tool_call_output":  # noqa: PLR1714
+                walk.result(item, place, time_ms(line.timestamp))
+            else:
+                self.item(item, place, time_ms(line.timestamp))
         elif line.type == "event_msg":
-            self.event(line.payload, place, time_ms(line.timestamp))
+            if kind == "token_count":
+                walk.tokens(item, place)
+            else:
+                self.event(item, place, time_ms(line.timestamp))
         else:
-            self.context(line.payload)
+            self.context(item)
 
     def odd(self, value: dict[str, Any], place: Any) -> None:
         """Take an untyped record: session_meta, an older shape, or one of unknown type."""
@@ -243,26 +255,9 @@ def _take(
 
 
 def _lines(records: Iterator[tuple[Any, Any]], rollout: _Rollout) -> None:
-    walk = rollout.walk
-    # Nine lines of ten are of these kinds; each method looks at the time only if it needs it.
-    frequent: dict[str, dict[str, Callable[[Payload, int, Any], None]]] = {
-        "response_item": {
-            "reasoning": walk.reasoning,
-            "function_call": walk.plain_call,
-            "function_call_output": walk.plain_result,
-            "custom_tool_call_output": walk.plain_result,
-        },
-        "event_msg": {"token_count": walk.tokens},
-        "turn_context": {},
-    }
     for place, value in records:
         if type(value) is Line:
-            item = value.payload
-            take = frequent[value.type].get(item.kind)
-            if take is None:
-                rollout.line(value, place)
-            else:
-                take(item, place, value.timestamp)
+            rollout.line(value, place)
         else:
             rollout.odd(value, place)
             if rollout.base is not None:

@@ -19,7 +19,6 @@ __all__ = [
     "Line",
     "Part",
     "Payload",
-    "Stamp",
     "TokenInfo",
     "Tokens",
     "payload_of",
@@ -158,16 +157,12 @@ class Payload(_Wire):
     raw: Any = msgspec.field(default=None, name="x-dcb.raw")
 
 
-Stamp: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)] | float | None
-"""The time of a line; foreign writers put seconds as a number."""
-
-
 class Line(_Wire):
     """One line in its envelope."""
 
     type: Literal["response_item", "event_msg", "turn_context"]
     payload: Payload
-    timestamp: Stamp = None
+    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | float | None = None
 
 
 DECODE: Final = msgspec.json.Decoder(Line).decode
@@ -274,8 +269,10 @@ def _output(payload: Payload, output: Any) -> None:
         payload.output = msgspec.json.encode(output).decode()
 
 
-def time_ms(value: Stamp) -> int | None:
-    """Give the time of a typed line in ms."""
-    if isinstance(value, datetime):
-        return datetime_ms(value)
-    return None if value is None else number_ms(value, micro=True)
+def time_ms(value: datetime | float | None) -> int | None:
+    """Give the time of a typed line in ms; foreign writers put seconds as a number."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        return number_ms(value, micro=True)
+    return datetime_ms(value)

@@ -19,9 +19,14 @@ def difference(total: Tokens, before: Tokens | None) -> Tokens:
 
 def added(usage: Usage | None, last: Tokens) -> Usage:
     """Give the usage of a step with one more response."""
-    given, cached = last.input_tokens, last.cached_input_tokens
-    cached = min(cached, given)
-    found = Usage(given - cached, last.output_tokens, cached, None, last.reasoning_output_tokens)
+    cached = min(last.cached_input_tokens, last.input_tokens)
+    found = Usage(
+        last.input_tokens - cached,
+        last.output_tokens,
+        cached,
+        None,
+        last.reasoning_output_tokens,
+    )
     if usage is not None:
         found.input_tokens += usage.input_tokens
         found.output_tokens += usage.output_tokens

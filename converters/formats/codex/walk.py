@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from converters.formats.codex.human import scan
-from converters.formats.codex.records import Part, Payload, Stamp, Tokens, time_ms
+from converters.formats.codex.records import Part, Payload, Tokens
 from converters.formats.codex.script import plain_object
 from converters.formats.codex.usage import added, difference
 from converters.ir import Reasoning, Step, Text, ToolCallBlock, ToolResult
@@ -63,7 +63,6 @@ class Walk:
         self.total = 0
         self._starts: dict[int, int] = {}
         self._quiet: dict[tuple[str, str], list[int]] = {}
-        self._encrypted: list[int] = []
         self.branches: list[Branch] = []
         self._whole = whole
         self._held: list[Block] = []
@@ -86,16 +85,12 @@ class Walk:
             if places[0] >= len(places):
                 add(rule, None, places[0] - len(places) + 1, kind)
 
-    def quiet(self, rule: str, place: int, kind: str = "") -> list[int]:
-        """Count a frequent record without a place of its own in the turns.
-
-        Gives the count with the first places behind it.
-        """
-        counted = self._quiet.setdefault((rule, kind), [0])
-        counted[0] += 1
-        if len(counted) <= PLACES:
-            counted.append(place)
-        return counted
+    def quiet(self, rule: str, place: int, kind: str = "") -> None:
+        """Count a frequent record without a place of its own in the turns."""
+        places = self._quiet.setdefault((rule, kind), [0])
+        places[0] += 1
+        if len(places) <= PLACES:
+            places.append(place)
 
     def mapped(self) -> None:
         """Count a record whose content is in the turns; :attr:`total` goes to the ledger later."""
@@ -222,16 +217,12 @@ class Walk:
         else:
             self.ledger.note("unknown-block", place, kind=part.kind or "no type")
 
-    def reasoning(self, item: Payload, place: int, _: object = None) -> None:
+    def reasoning(self, item: Payload, place: int) -> None:
         """Hold the readable reasoning, and what only the provider can read."""
         sealed = item.encrypted_content
         if sealed and not item.summary and not item.content:
             self._sealed += (len(self._held), sealed)
-            counted = self._encrypted
-            if len(counted) > PLACES:
-                counted[0] += 1
-            else:
-                self._encrypted = self.quiet("reasoning-encrypted", place)
+            self.quiet("reasoning-encrypted", place)
             return
         texts = [part.text for part in _as_parts(item.summary) if part.text]
         body = [part.text for part in _as_parts(item.content) if part.text]
@@ -245,21 +236,6 @@ class Walk:
             self.mapped()
         else:
             self.ledger.skipped("empty-message", place, kind="reasoning")
-
-    def plain_call(self, item: Payload, place: int, stamp: Stamp) -> None:
-        """Take a typed ``function_call``: the short way for one that lacks nothing."""
-        identity, name, arguments = item.call_id, item.name, item.arguments
-        builder = self.builder
-        if not identity or not name or arguments is None or builder.declared(identity):
-            self.call(item, place, time_ms(stamp))
-            return
-        step, held = builder.current, self._held or self._sealed
-        if step is None or (held and self._answered):
-            step = self._open(time_ms(stamp), None)
-        elif held:
-            self._release()
-        builder.declare(ToolCallBlock(identity, name, arguments), step, place)
-        self.total += 1
 
     def call(self, item: Payload, place: int, time: int | None) -> None:
         """Take a call of any kind."""
@@ -291,7 +267,7 @@ class Walk:
             self._release()
         extra = {"native": native} if native else None
         self.builder.declare(ToolCallBlock(identity, name, arguments, extra), step, place)
-        self.total += 1
+        self.mapped()
 
     def _arguments(self, item: Payload, place: int) -> tuple[str, dict[str, Any] | None]:
         kind = item.kind
@@ -314,20 +290,6 @@ class Walk:
             return item.input, None
         return item.arguments or "{}", None
 
-    def plain_result(self, item: Payload, place: int, stamp: Stamp) -> None:
-        """Take a typed answer: the short way for one that is a single text part."""
-        call, output = item.call_id, item.output
-        if call and type(output) is list and len(output) == 1:
-            part = output[0]
-            text = part.text
-            if text is not None and part.kind in _TEXT_PARTS:
-                result = ToolResult(call, [Text(text)], item.success is False, time_ms(stamp))
-                self.builder.result(result, place)
-                self._answered = True
-                self.total += 1
-                return
-        self.result(item, place, time_ms(stamp))
-
     def result(self, item: Payload, place: int, time: int | None) -> None:
         """Take the answer to a call."""
         call = item.call_id
@@ -337,7 +299,7 @@ class Walk:
         blocks, error = self._output(item, place)
         self.builder.result(ToolResult(call, blocks, error, time), place)
         self._answered = True
-        self.total += 1
+        self.mapped()
 
     def _output(self, item: Payload, place: int) -> tuple[list[Block], bool]:
         output = item.output
@@ -399,19 +361,17 @@ class Walk:
             self._held.append(Reasoning(text))
             self.mapped()
 
-    def tokens(self, item: Payload, place: int, _: object = None) -> None:
+    def tokens(self, item: Payload, place: int) -> None:
         """Give the usage of the last response to its step; several of one step add up."""
         info, step = item.info, self.builder.current
         last: Tokens | None = None
         repeated = False
         if info is not None:
-            last, total, before = info.last_token_usage, info.total_token_usage, self._total
+            last, total = info.last_token_usage, info.total_token_usage
             if total is not None:
                 if last is None:
-                    last = difference(total, before)
-                repeated = before is not None and (
-                    total.output_tokens == before.output_tokens and total == before
-                )
+                    last = difference(total, self._total)
+                repeated = total == self._total
                 self._total = total
         elif item.input_tokens is not None and item.output_tokens is not None:
             last = Tokens(item.input_tokens, 0, item.output_tokens)
@@ -419,7 +379,7 @@ class Walk:
             self.quiet("record-skipped", place, "token_count")
             return
         step.usage = added(step.usage, last)
-        self.total += 1
+        self.mapped()
 
     def rolled_back(self, count: int | None, place: int) -> None:
         """Take the last turns out of the conversation; they become a branch."""
