@@ -17,8 +17,7 @@ on a turn, step, call, result, block
     ``id`` (native id), ``native``, ``signature``, ``citations``, ``usage``
     (the provider's own numbers), ``attachments``.
 anywhere
-    ``members``: unknown members of an interchange document, written back in place. A session
-    that has some anywhere has the name too, if with nothing in it.
+    ``members``: unknown members of an interchange document, written back in place.
 
 Source: Interchange v1, sections 1 and 5 (published format), and the converters
 of dsh-chat-import.

@@ -28,7 +28,7 @@ from converters.text import JS_SPACE, number_ms, parse_time
 from converters.turns import sanitize_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from converters.ledger import Ledger
     from converters.types import Context
@@ -74,32 +74,14 @@ def normalize(document: dict[str, Any], ctx: Context, *, pointer: str, stem: str
         if (turn := _turn(raw, ledger, place, places)) is not None
     ]
     _drop_orphans(turns, ledger, places)
-    extra = _extra(document, _DOCUMENT, ledger, pointer)
-    if any("members" in extra for turn in turns for extra in _extras(turn)):
-        # Tells the writer to look for them.
-        extra = {**(extra or {}), "members": (extra or {}).get("members", {})}
     return Session(
         meta=_meta(meta, ledger, f"{pointer}/meta", stem),
         title=_string(document, "title", ledger, pointer),
         provider=_string(document, "provider", ledger, pointer) or "generic",
         model=_string(document, "model", ledger, pointer),
         turns=turns,
-        extra=extra,
+        extra=_extra(document, _DOCUMENT, ledger, pointer),
     )
-
-
-def _extras(turn: Turn) -> Iterator[Extra]:
-    """Give each ``x-dcb`` of a turn and of what is in it."""
-    blocks = list(turn.prompt_blocks or ())
-    holders: list[Any] = [turn, turn.compaction, *turn.steps]
-    for step in turn.steps:
-        holders += (step.usage, *step.tool_calls, *step.tool_results)
-        blocks += step.content
-        for result in step.tool_results:
-            blocks += result.content
-    for holder in (*holders, *blocks):
-        if holder is not None and holder.extra is not None:
-            yield holder.extra
 
 
 def _meta(meta: dict[str, Any], ledger: Ledger, pointer: str, stem: str) -> Meta:

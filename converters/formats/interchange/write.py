@@ -43,7 +43,7 @@ def _write_small(session: Session, sink: Sink) -> bool:
     size = 0
     for turn in session.turns:
         size += _weight(turn)
-        if size > _BATCH:
+        if size > _BATCH or _has_members(turn):
             return False
     try:
         data = _encode(session)
@@ -63,7 +63,7 @@ def _write(session: Session, sink: Sink) -> None:
     for turn in session.turns:
         batch += comma
         comma = b","
-        if "members" in extra:
+        if _has_members(turn):
             batch += _in_place(_encode(turn))
         else:
             _append(turn, batch, -1)
@@ -88,6 +88,19 @@ def _plain(value: dict[str, Any]) -> bytes:
         return _encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError):
         return jsonio.dumps(value)
+
+
+def _has_members(turn: Turn) -> bool:
+    """Whether ``x-dcb`` keeps members somewhere in a turn."""
+    holders: list[Any] = [turn, turn.compaction, *(turn.prompt_blocks or ())]
+    for step in turn.steps:
+        holders += (step, step.usage, *step.tool_calls, *step.content)
+        for result in step.tool_results:
+            holders += (result, *result.content)
+    return any(
+        holder is not None and holder.extra is not None and "members" in holder.extra
+        for holder in holders
+    )
 
 
 def _weight(turn: Turn) -> int:
