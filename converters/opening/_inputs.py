@@ -6,6 +6,7 @@ import contextlib
 import glob
 import io
 import posixpath
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from converters.types import HEAD_BYTES, SQLITE, Head, Input, Limits
 if TYPE_CHECKING:
     import mmap
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from converters import sqlitedb
     from converters.opening._content import Content
@@ -90,6 +91,17 @@ def _unpacked(content: Content, name: str, limits: Limits) -> Content:
     """Give what comes out of a companion that is compressed, else the companion."""
     codec = codec_of(start_of(content, _MAGIC))
     return content if codec is None else Packed(content, codec, name, Budget(limits))
+
+
+def _tables(connect: Callable[[], sqlite3.Connection]) -> frozenset[str]:
+    """Give the names of the tables of a database; one that cannot be read has none."""
+    from converters import sqlitedb
+
+    try:
+        with contextlib.closing(connect()) as connection:
+            return sqlitedb.tables(connection)
+    except DcbError:
+        return frozenset()
 
 
 def _names(tree: Tree, folder: str) -> frozenset[str]:
@@ -224,13 +236,7 @@ class Stored(_Named):
 
     def _table_names(self) -> frozenset[str]:
         if self._tables is None:
-            from converters import sqlitedb
-
-            try:
-                with contextlib.closing(self._connect(keep=True)) as connection:
-                    self._tables = sqlitedb.tables(connection)
-            except DcbError:
-                self._tables = frozenset()
+            self._tables = _tables(partial(self._connect, keep=True))
         return self._tables
 
 
@@ -318,15 +324,7 @@ class Memory:
         return Head(data, self.name, len(self._data), siblings, self._table_names(data))
 
     def _table_names(self, data: bytes) -> frozenset[str]:
-        if not data.startswith(SQLITE):
-            return frozenset()
-        from converters import sqlitedb
-
-        try:
-            with contextlib.closing(self.database()) as connection:
-                return sqlitedb.tables(connection)
-        except DcbError:
-            return frozenset()
+        return _tables(self.database) if data.startswith(SQLITE) else frozenset()
 
     def open(self) -> BinaryIO:
         """Open the bytes as a new stream."""
