@@ -18,7 +18,7 @@ from converters.errors import BadInput, DcbError, LimitReached
 from converters.ledger import Ledger
 from converters.opening import Memory, Stored, open_inputs
 from converters.types import Limits
-from tests.converters.test_opening import digest, tarred, zipped, zstd
+from tests.converters.opening_sources import digest, tarred, zipped, zstd
 from tests.pack import cases, pack
 
 if TYPE_CHECKING:

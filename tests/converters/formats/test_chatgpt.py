@@ -1,8 +1,7 @@
-"""ChatGPT exports: vectors, hostile pack, every rule of the reader, and any value in any member."""
+"""ChatGPT exports: vectors, hostile pack, containers, the tree, and any value in any member."""
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from hypothesis import strategies as st
 from converters.errors import BadInput, DcbError
 from converters.formats.chatgpt import FORMAT
 from converters.formats.chatgpt.tree import tree_of, way_to
-from converters.ir import Image, Reasoning, Session, Text
+from converters.ir import Text
 from converters.ledger import Ledger
 from converters.reading import Skipped, Unit, units
 from converters.types import Context, Head
+from tests.converters.formats.chatgpt_exports import chain, conversation, dump, node, one
 from tests.converters.formats.vectors import expected, projection, table, vectors
 from tests.pack import cases, pack
 from tests.paths import GOLDEN, needs_shared
@@ -26,49 +26,6 @@ from tests.reading import counts, read
 from tests.wrong_types import WRONG, check_survived, places, put
 
 DEVIATIONS = table("deviations_chatgpt.json")
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-
-
-def node(
-    name: str, parent: str | None, role: str | None = None, text: Any = "", **more: Any
-) -> dict[str, Any]:
-    """Give a node; without a role one without a message."""
-    content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
-    message = None
-    if role is not None:
-        author = {"role": role, "name": more.pop("tool", None)}
-        message = {"id": f"m-{name}", "author": author, "content": content, **more}
-    return {"id": name, "parent": parent, "children": [], "message": message}
-
-
-def conversation(*nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
-    value = {"conversation_id": "c-1", "mapping": {n["id"]: n for n in nodes}}
-    if nodes:
-        value["current_node"] = nodes[-1]["id"]
-    return {**value, **more}
-
-
-def chain(*messages: tuple[Any, ...]) -> dict[str, Any]:
-    """Give a conversation without branches; each message is role, text and members."""
-    nodes = [node("root", None)]
-    for number, (role, text, *more) in enumerate(messages, 1):
-        nodes.append(node(f"n{number}", nodes[-1]["id"], role, text, **(more[0] if more else {})))
-    return conversation(*nodes)
-
-
-def dump(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def one(
-    value: Any, around: dict[str, bytes] | None = None, **options: Any
-) -> tuple[Session, dict[str, int]]:
-    sessions, report = read(FORMAT, dump(value), "conversations.json", around, **options)
-    (session,) = sessions
-    return session, counts(report)
-
 
 # vectors, hostile pack
 
@@ -317,230 +274,6 @@ def test_a_wide_and_deep_tree_takes_linear_time() -> None:
         nodes[f"leaf{number}"] = {"parent": str(number)}
     tree = tree_of(nodes, None)
     assert len(tree.path) + sum(len(b.own) for b in tree.branches) == len(nodes)
-
-
-# messages
-
-
-def test_thoughts_belong_to_the_next_answer() -> None:
-    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "A", "content": "b"}]}
-    session, found = one(
-        chain(
-            ("user", "q"),
-            ("assistant", thoughts),
-            ("assistant", {"content_type": "reasoning_recap", "content": "Thought for 2s"}),
-            ("assistant", "yes", {"metadata": {"model_slug": "model-x"}}),
-            ("assistant", {"content_type": "thoughts", "thoughts": [], "content": "left"}),
-            ("user", "next"),
-        )
-    )
-    first, second = session.turns[0].steps
-    assert first.content == [Reasoning("A\nb", {"id": "m-n2"}), Text("yes")]
-    assert first.model == session.model == "model-x"
-    assert second.content == [Reasoning("left", {"id": "m-n5"})]
-    assert found == {"record-skipped": 1}
-
-
-def call(name: str, text: str = "go") -> tuple[Any, ...]:
-    return ("assistant", {"content_type": "code", "text": text}, {"recipient": name})
-
-
-def answer(name: str | None, text: str, **more: Any) -> tuple[Any, ...]:
-    return ("tool", {"content_type": "execution_output", "text": text}, {"tool": name, **more})
-
-
-def results(session: Session) -> list[tuple[str, str, list[str], bool]]:
-    return [
-        (made.name, made.id, [b.text for b in r.content if isinstance(b, Text)], r.is_error)
-        for turn in session.turns
-        for step in turn.steps
-        for made in step.tool_calls
-        for r in step.tool_results
-        if r.tool_call_id == made.id
-    ]
-
-
-def test_results_find_the_nearest_call_of_their_name() -> None:
-    session, found = one(
-        chain(
-            ("user", "q"),
-            call("python"),
-            call("python"),
-            answer("python", "second"),
-            call("web"),
-            answer("web.run", "by place"),
-            answer("web.run", "goes on"),
-            ("user", "next"),
-            answer("python", "first"),
-            answer("ghost", "made"),
-        )
-    )
-    assert results(session) == [
-        ("python", "m-n2", ["first"], False),
-        ("python", "m-n3", ["second"], False),
-        ("web", "m-n5", ["by place", "goes on"], False),
-        ("ghost", "call-mapping-n10", ["made"], False),
-    ]
-    assert found == {"tool-result-text-fallback": 4, "id-minted": 1}
-
-
-@pytest.mark.parametrize(
-    ("content", "more"),
-    [
-        ({"content_type": "system_error", "name": "E", "text": "x"}, {}),
-        ("x", {"status": "finished_with_error"}),
-        ("x", {"metadata": {"aggregate_result": {"status": "failed_with_in_kernel_exception"}}}),
-    ],
-)
-def test_failed_results(content: Any, more: dict[str, Any]) -> None:
-    session, _ = one(
-        chain(("user", "q"), call("python"), ("tool", content, {"tool": "python", **more}))
-    )
-    assert [row[3] for row in results(session)] == [True]
-
-
-def test_hidden_superseded_and_strange_messages() -> None:
-    hidden = {"metadata": {"is_visually_hidden_from_conversation": True}}
-    session, found = one(
-        chain(
-            ("system", "be kind"),
-            ("user", "custom", {"metadata": {"is_user_system_message": True}}),
-            ("user", "hidden", hidden),
-            ("user", "q"),
-            ("assistant", "old", {"weight": 0}),
-            ("assistant", "new", {"weight": 1.0}),
-            ("narrator", "aside"),
-            ("assistant", {"content_type": "widget", "a": 1}),
-            ("assistant", {"content_type": "card", "text": "shown"}),
-        )
-    )
-    assert [b.text for s in session.turns[0].steps for b in s.content if isinstance(b, Text)] == [
-        "new",
-        "shown",
-    ]
-    assert session.extra is not None
-    assert session.extra["system"] == ["be kind", "custom"]
-    assert [record["id"] for record in session.extra["records"]] == ["m-n5", "m-n7", "m-n8"]
-    assert found == {
-        "system-prompt-aside": 2,
-        "injection-skipped": 1,
-        "message-discarded": 1,
-        "role-unknown": 1,
-        "unknown-record": 1,
-        "unknown-block": 2,
-    }
-
-
-@pytest.mark.parametrize(
-    "more",
-    [{"status": "in_progress"}, {"metadata": {"finish_details": {"type": "interrupted"}}}],
-)
-def test_an_interrupted_answer_aborts_the_turn(more: dict[str, Any]) -> None:
-    session, _ = one(chain(("user", "q"), ("assistant", "so", more), ("user", "r")))
-    assert [turn.aborted for turn in session.turns] == [True, False]
-
-
-def test_citation_marks_go_only_where_they_are_explained() -> None:
-    text = "Fact \ue200cite\ue202turn0\ue201 and 【3†source】, 【注】."
-    explained = {"metadata": {"content_references": [{"matched_text": "x"}]}}
-    plain = {"metadata": {"citations": [{"start_ix": 1}]}}
-    session, found = one(chain(("user", "q"), ("assistant", text, explained)))
-    block = session.turns[0].steps[0].content[0]
-    assert block == Text("Fact  and , 【注】.", {"citations": [{"matched_text": "x"}]})
-    assert found == {"citation-aside": 1}
-    session, _ = one(chain(("user", "q"), ("assistant", text, plain)))
-    block = session.turns[0].steps[0].content[0]
-    assert block == Text(text, {"citations": [{"start_ix": 1}]})
-
-
-def picture(pointer: str) -> dict[str, Any]:
-    part = {"content_type": "image_asset_pointer", "asset_pointer": pointer}
-    return {"content_type": "multimodal_text", "parts": [part, "look"]}
-
-
-@pytest.mark.parametrize(
-    ("pointer", "file"),
-    [
-        ("sediment://file_00ab", "file_00ab-sanitized.png"),
-        ("file-service://file-XyZ", "file-XyZ.png"),
-        ("file-service://file-XyZ", "dalle-generations/file-XyZ-1234.webp"),
-        ("sediment://file_00ab", "user-1/file-00ab_2.png"),
-    ],
-)
-def test_images_of_the_export(pointer: str, file: str) -> None:
-    session, found = one([chain(("user", picture(pointer)))], {file: PNG})
-    blocks = session.turns[0].prompt_blocks
-    name = file.rpartition("/")[2]
-    image = Image(base64.b64encode(PNG).decode(), "image/png", name)
-    assert blocks == [image, Text("look")]
-    assert found == {}
-
-
-def test_images_that_the_export_lacks() -> None:
-    around = {"file-Xy.png": PNG, "file-XyZZ.png": PNG}
-    session, found = one([chain(("user", picture("file-service://file-XyZ")))], around)
-    assert session.turns[0].prompt_blocks == [
-        Text("[image]", {"image": {"id": "file-service://file-XyZ"}}),
-        Text("look"),
-    ]
-    assert found == {"attachment-skipped": 1}
-
-
-def test_attachments_have_their_bytes_where_the_export_has_them() -> None:
-    entries = [
-        {"id": "file-One", "name": "one.txt", "mime_type": "text/plain", "size": 3},
-        {"id": "file-Two", "name": "../two.pdf", "mime_type": "application/pdf", "size": 9},
-        {"id": "file_00ab", "name": "seen.png"},
-        7,
-    ]
-    value = chain(("user", picture("sediment://file_00ab"), {"metadata": {"attachments": entries}}))
-    around = {"file-One-one.txt": b"abc", "file_00ab.dat": PNG}
-    session, found = one([value], around)
-    assert session.turns[0].prompt_blocks is not None
-    image, _, first, second = session.turns[0].prompt_blocks
-    assert isinstance(image, Image)
-    assert image.name == "seen.png"
-    assert isinstance(first, Text)
-    assert first.text == "[file: one.txt (text/plain, 3 bytes)]"
-    assert first.extra is not None
-    (entry,) = first.extra["attachments"]
-    assert (entry["data"], entry["size"], entry["id"]) == ("YWJj", 3, "file-One")
-    assert "blake3" in entry
-    assert second == Text(
-        "[file: two.pdf (application/pdf, 9 bytes)]",
-        {
-            "attachments": [
-                {
-                    "kind": "file",
-                    "name": "../two.pdf",
-                    "type": "application/pdf",
-                    "id": "file-Two",
-                    "size": 9,
-                }
-            ]
-        },
-    )
-    assert found == {"attachment-aside": 2, "malformed-block": 1}
-
-
-def test_times() -> None:
-    session, found = one(
-        chain(
-            ("user", "q", {"create_time": 1700000000.1234}),
-            ("assistant", "a", {"create_time": None}),
-            ("user", "r", {"create_time": "2026-01-01T00:00:00"}),
-            ("user", "s", {"create_time": 1e30}),
-            ("user", "t", {"create_time": 1700000000123}),
-        )
-    )
-    assert [turn.time for turn in session.turns] == [
-        1700000000123,
-        1767225600000,
-        None,
-        1700000000123,
-    ]
-    assert session.turns[0].steps[0].time is None
-    assert found == {"tz-assumed": 1, "timestamp-invalid": 1}
 
 
 # any value in any member
