@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PROVIDER", "Assembler", "time_of"]
 
 PROVIDER: Final = "claude-code"
-_PROSE: Final = frozenset({Text, Reasoning})
+_PROSE: Final = (Text, Reasoning)
 _NO_MODEL: Final = frozenset({None, "<synthetic>", "unknown"})
 
 
@@ -278,8 +278,7 @@ def _more(
     if not blocks or not content:
         return blocks
     new, last = blocks[0], content[-1]
-    kind = type(new)
-    if kind is type(content[0]) and _same(new, content[0]):
+    if _same(new, content[0]):
         same = 1
         for one, known in zip(blocks[1:], content[1:], strict=False):
             if not _same(one, known):
@@ -287,23 +286,27 @@ def _more(
             same += 1
         ledger.note("duplicate-record", place, kind="chunk")
         return blocks[same:]
-    if kind is type(last) and kind in _PROSE:
-        before: str = last.text  # type: ignore[union-attr]
-        if before and new.text.startswith(before):  # type: ignore[union-attr]
-            ledger.note("duplicate-record", place, kind="chunk")
-            content[-1] = new
-            return blocks[1:]
+    if _grown(new, last):
+        ledger.note("duplicate-record", place, kind="chunk")
+        content[-1] = new
+        return blocks[1:]
     return blocks
 
 
-def _same(new: Block, known: Block) -> bool:
-    kind = type(new)
-    if kind is not type(known):
+def _grown(new: Block, last: Block) -> bool:
+    """Whether a text or reasoning is the last one, written again with more behind it."""
+    if type(new) is not type(last) or not isinstance(new, _PROSE) or not isinstance(last, _PROSE):
         return False
-    if kind is ToolCallBlock:
-        return new.id == known.id  # type: ignore[union-attr]
-    if kind in _PROSE:
-        return new.text == known.text  # type: ignore[union-attr]
+    return bool(last.text) and new.text.startswith(last.text)
+
+
+def _same(new: Block, known: Block) -> bool:
+    if type(new) is not type(known):
+        return False
+    if isinstance(new, ToolCallBlock) and isinstance(known, ToolCallBlock):
+        return new.id == known.id
+    if isinstance(new, _PROSE) and isinstance(known, _PROSE):
+        return new.text == known.text
     return new == known
 
 
