@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from converters.ir import Image, Meta, Reasoning, Session, Text, ToolCallBlock, Usage
 from converters.ledger import Ledger
-from converters.shapes import anthropic, gemini, openai_chat, openai_responses
+from converters.shapes import anthropic, cells, gemini, openai_chat, openai_responses
 from converters.shapes.account import Account
 from converters.shapes.attachments import file_block, file_entry, image_or_file
 from converters.shapes.pairing import Answer, Pairing
@@ -254,3 +254,28 @@ def test_an_account_without_items_still_names_losses() -> None:
         "cwd-dropped",
         "title-dropped",
     ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "rules"),
+    [
+        ('{"a":1}', {"a": 1}, {}),
+        (b'{"a":1}', {"a": 1}, {}),
+        ("[1]", [1], {}),
+        ('{"a":"half \\ud83d end"}', {"a": "half \ufffd end"}, {"lone-surrogate": 1}),
+        ('{"a":[1,"b', {"a": [1]}, {"truncated-input": 1}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}, {"encoding-repaired": 1}),
+        ("[" * 600 + "]" * 600, None, {}),
+        ("not json", None, {}),
+        ("", None, {}),
+        (5, None, {}),
+        (None, None, {}),
+    ],
+)
+def test_cells_are_repaired_with_an_entry(cell: Any, value: Any, rules: dict[str, int]) -> None:
+    ledger = Ledger("f")
+    assert cells.value_of(cell, ledger, "part.id=1") == value
+    assert cells.object_of(cell, Ledger(), "x") == (value if isinstance(value, dict) else None)
+    entries = ledger.report().entries
+    assert {entry.rule: entry.count for entry in entries} == rules
+    assert all(entry.places == ["f:part.id=1"] for entry in entries)
