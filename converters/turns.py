@@ -253,7 +253,8 @@ class TurnBuilder:
     def roll_back(self, prompts: int) -> list[Turn]:
         """Take out the turns from the ``prompts``-th last prompt on, and give them.
 
-        Their calls are forgotten; the turn before them is open again.
+        Their calls are forgotten; the turn before them is open again. A compaction among them
+        still covers what came before it, and goes to the next turn as well.
         """
         start = len(self.turns)
         while prompts > 0 and start > 0:
@@ -271,6 +272,9 @@ class TurnBuilder:
         if removed:
             self._turn = self.turns[-1] if self.turns else None
             self.current = None
+        if self._pending is None:
+            found = (turn.compaction for turn in reversed(removed) if turn.compaction is not None)
+            self._pending = next(found, None)
         return removed
 
     def abort(self) -> None:

@@ -26,6 +26,7 @@ def restore(item: Payload, walk: Walk, place: Any, time: int | None) -> None:
     if text is None or _MARK not in text:
         walk.message(item, place, time)
         return
+    walk.mirrors.item("assistant", [text])
     walk.assistant_pieces(_pieces(text), place, time)
 
 

@@ -259,6 +259,10 @@ def _output(payload: Payload, output: Any) -> None:
     if isinstance(output, dict):
         if isinstance(output.get("success"), bool):
             payload.success = output["success"]
+        metadata = output.get("metadata")
+        code = metadata.get("exit_code") if isinstance(metadata, dict) else None
+        if type(code) is int and code:
+            payload.success = False
         inner = output.get("content", output.get("output"))
         payload.output = _parts(inner)
         if payload.output is None:

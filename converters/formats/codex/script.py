@@ -6,6 +6,7 @@ Source: fact sheet ``codex``, "Tool pairing". Own lexer, linear in the text.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _DEPTH: Final = 64
 _LONGEST: Final = 1 << 16
+_DIGITS: Final = 300
 
 
 class _NotPlain(ValueError):
@@ -75,14 +77,25 @@ def _value(text: str, position: int, depth: int) -> tuple[Any, int]:
 
 def _scalar(token: re.Match[str]) -> Any:
     if token["number"] is not None:
-        number = token["number"]
-        return float(number) if "." in number or "e" in number.lower() else int(number)
+        return _number(token["number"])
     if token["word"] is not None and token["word"] in _WORDS:
         return _WORDS[token["word"]]
     quoted = token["double"] if token["double"] is not None else token["single"]
     if quoted is None:
         raise _NotPlain
     return _unquote(quoted)
+
+
+def _number(text: str) -> int | float:
+    """Give a number that JSON holds as it stands; others are not plain."""
+    if len(text) > _DIGITS:
+        raise _NotPlain
+    if "." not in text and "e" not in text.lower():
+        return int(text)
+    value = float(text)
+    if math.isinf(value):
+        raise _NotPlain
+    return value
 
 
 def _unquote(text: str) -> str:

@@ -11,7 +11,7 @@ from converters.formats.codex.human import scan
 from converters.formats.codex.records import Part, Payload, Tokens
 from converters.formats.codex.script import plain_object
 from converters.formats.codex.usage import added, difference
-from converters.ir import Reasoning, Step, Text, ToolCallBlock, ToolResult
+from converters.ir import Image, Reasoning, Step, Text, ToolCallBlock, ToolResult
 from converters.ledger import PLACES
 from converters.shapes.attachments import file_block, image_or_file
 from converters.shapes.raw_json import raw_text
@@ -133,7 +133,9 @@ class Walk:
                 self._other_part(part, blocks, place)
         if aborted:
             self.builder.abort()
-        self.mirrors.item("user", "\n".join(texts))
+        images = sum(isinstance(block, Image) for block in blocks)
+        # A prompt of nothing but files is known by what stands for them.
+        self.mirrors.item("user", texts or [b.text for b in blocks if isinstance(b, Text)], images)
         if blocks:
             if injected:
                 self.ledger.note("injection-skipped", place)
@@ -160,9 +162,7 @@ class Walk:
                 blocks.append(Text(part.refusal, {"native": {"type": "refusal"}}))
             else:
                 self._other_part(part, blocks, place)
-        self.mirrors.item(
-            "assistant", "\n".join(block.text for block in blocks if isinstance(block, Text))
-        )
+        self.mirrors.item("assistant", [b.text for b in blocks if isinstance(b, Text)])
         call = item.function_call
         if not blocks and call is None:
             self.ledger.skipped("empty-message", place, kind="assistant")
@@ -226,8 +226,8 @@ class Walk:
             return
         texts = [part.text for part in _as_parts(item.summary) if part.text]
         body = [part.text for part in _as_parts(item.content) if part.text]
-        for text in texts:
-            self.mirrors.item("reasoning", text)
+        for text in (*texts, *body):
+            self.mirrors.item("reasoning", [text])
         self._held += [Reasoning(text) for text in texts]
         self._held += [Reasoning(text, {"native": {"type": "reasoning_text"}}) for text in body]
         if item.encrypted_content:
@@ -348,7 +348,7 @@ class Walk:
                 self.ledger.skipped("injection-skipped", place)
                 return
             text = human.text or ""
-        if self.mirrors.repeats(kind, text):
+        if self.mirrors.repeats(kind, text, len(item.images or ())):
             self.quiet("duplicate-record", place, item.kind)
         elif kind == "user":
             blocks: list[Block] = [Text(text)] if text else []
@@ -375,9 +375,15 @@ class Walk:
                 self._total = total
         elif item.input_tokens is not None and item.output_tokens is not None:
             last = Tokens(item.input_tokens, 0, item.output_tokens)
-        if last is None or repeated or step is None or last == _NO_TOKENS:
+        if last is None or repeated or last == _NO_TOKENS:
             self.quiet("record-skipped", place, "token_count")
             return
+        if step is None:
+            if not self._held and not self._sealed:
+                self.quiet("record-skipped", place, "token_count")
+                return
+            # A response of nothing but reasoning and calls that are kept aside.
+            step = self._open(None, None)
         step.usage = added(step.usage, last)
         self.mapped()
 

@@ -69,7 +69,9 @@ class _Writer:
         self.clock = session.meta.created_at if session.meta.created_at is not None else now
         self.model: str | None = None
         self.first_model: str | None = None
+        # No step is open for the reader; and the one that is open has a result.
         self.fresh = True
+        self.replied_here = False
         self.total = Tokens()
         self.declared: dict[str, str] = {}
         self.replied: set[str] = set()
@@ -203,7 +205,7 @@ class _Writer:
                 account.note("prompt-missing")
         for number, step in enumerate(turn.steps):
             account.step = number
-            self._step(step)
+            self._step(step, last=number == len(turn.steps) - 1)
         account.step = None
         covered = account.turn is not None and account.turn < self.last_compaction
         if turn.shadowed and covered:
@@ -229,7 +231,7 @@ class _Writer:
                 account.lost("model-dropped", "model")
         self.at(found.time)
         self.line("compacted", {"message": found.summary})
-        self.fresh = True
+        self._close()
 
     def _prompt(self, blocks: list[Block], turn: Turn) -> None:
         account = self.account
@@ -242,16 +244,22 @@ class _Writer:
             if isinstance(block, Text) and scan(block.text).text != block.text:
                 account.note("text-changed", "reads as injected text")
         content = message_parts(blocks, "input_text", account)
-        texts = [block.text for block in blocks if isinstance(block, Text)]
+        said = [part["text"] for part in content if part["type"] == "input_text"]
+        texts = [text for text in said if text.strip()]
+        if not texts:
+            texts = [block.text for block in blocks if isinstance(block, Text)]
         images = [part["image_url"] for part in content if part["type"] == "input_image"]
         self.line("response_item", {"type": "message", "role": "user", "content": content})
         event: dict[str, Any] = {"type": "user_message", "message": "\n".join(texts)}
         if images:
             event["images"] = images
         self.line("event_msg", {**event, "kind": "plain"})
-        self.fresh = True
+        self._close()
 
-    def _step(self, step: Step) -> None:
+    def _close(self) -> None:
+        self.fresh, self.replied_here = True, False
+
+    def _step(self, step: Step, *, last: bool) -> None:
         account = self.account
         calls = self._fresh_calls(step)
         texts = [block for block in step.content if isinstance(block, Text | Image)]
@@ -263,17 +271,20 @@ class _Writer:
                 self._context(step.model)
         if step.time is not None or step.content or calls:
             self.at(step.time)
-        if not texts and not (self.fresh and calls) and not self._separate(step):
-            account.note("text-changed", "step without text joined to the one before")
-        self._content(step, calls, texts)
+        sealed = _sealed(step) if account.own else {}
+        if not texts and not (self.fresh and calls):
+            # The reader opens a step all the same for reasoning after a result, and its call.
+            if calls and self.replied_here and (_thinks(step.content[:1]) or 0 in sealed):
+                self.replied_here = False
+            else:
+                account.note("text-changed", "step without text joined to the one before")
+        closing = _thinks(step.content[-1:]) or len(step.content) in sealed
+        if closing and not last and (texts or calls):
+            account.note("order-changed", "reasoning at the end of a step")
+        self._content(step, calls, texts, sealed)
         if step.usage is not None:
             self._usage(step)
         self._results(step, calls)
-
-    def _separate(self, step: Step) -> bool:
-        """Whether the reader opens a step here all the same: reasoning after a result does it."""
-        first = step.content[0] if step.content else None
-        return bool(step.tool_calls) and isinstance(first, Reasoning) and bool(self.replied)
 
     def _fresh_calls(self, step: Step) -> dict[str, ToolCall]:
         fresh: dict[str, ToolCall] = {}
@@ -285,18 +296,23 @@ class _Writer:
                 fresh[call.id] = call
         return fresh
 
-    def _content(self, step: Step, calls: dict[str, ToolCall], texts: list[Text | Image]) -> None:
+    def _content(
+        self,
+        step: Step,
+        calls: dict[str, ToolCall],
+        texts: list[Text | Image],
+        sealed: dict[int, list[Any]],
+    ) -> None:
         """Write reasoning, then the message, then calls, as the tool orders them."""
         account = self.account
-        kept = (step.extra or {}).get("sealed") if account.own else None
-        sealed = dict(zip(kept[::2], kept[1::2], strict=False)) if isinstance(kept, list) else {}
         thoughts: list[Reasoning] = []
         left = dict(calls)
         said = called = False
         for index, block in enumerate([*step.content, None]):
             if index in sealed:
-                self._reasoning(thoughts, sealed[index])
-                thoughts = []
+                for text in sealed[index]:
+                    self._reasoning(thoughts, text)
+                    thoughts = []
             elif not isinstance(block, Reasoning):
                 self._thoughts(thoughts)
                 thoughts = []
@@ -330,10 +346,13 @@ class _Writer:
         if self.account.own and isinstance(identity, str):
             message["id"] = identity
         self.line("response_item", message)
-        text = "\n".join(block.text for block in texts if isinstance(block, Text))
-        if text:
+        said = [part.get("text") or part.get("refusal") or "" for part in content]
+        if any(isinstance(block, Text) and not block.text for block in texts):
+            self.account.note("text-changed", "empty text in a message")
+        text = "\n".join(filter(None, said))
+        if text.strip():
             self.line("event_msg", {"type": "agent_message", "message": text})
-        self.fresh = False
+        self.fresh = self.replied_here = False
 
     def _reasoning(self, thoughts: list[Reasoning], encrypted: Any) -> None:
         summary = []
@@ -414,6 +433,7 @@ class _Writer:
     def _result(self, result: ToolResult) -> None:
         account = self.account
         self.replied.add(result.tool_call_id)
+        self.replied_here = True
         account.kept("result")
         account.members(result.extra)
         self.at(result.time)
@@ -451,6 +471,21 @@ class _Writer:
             if not isinstance(block, ToolCallBlock):
                 account.lost(rule, f"block.{block.__struct_config__.tag}")
             account.all_lost(block.extra)
+
+
+def _sealed(step: Step) -> dict[int, list[Any]]:
+    """Give the encrypted reasoning of a step by the index in its content; several may share one."""
+    kept = (step.extra or {}).get("sealed")
+    found: dict[int, list[Any]] = {}
+    if isinstance(kept, list):
+        for index, text in zip(kept[::2], kept[1::2], strict=False):
+            if isinstance(index, int):
+                found.setdefault(index, []).append(text)
+    return found
+
+
+def _thinks(blocks: list[Block]) -> bool:
+    return bool(blocks) and isinstance(blocks[0], Reasoning)
 
 
 def _json(text: str) -> Any:

@@ -28,7 +28,7 @@ from converters.ir import (
 )
 from converters.ledger import Ledger
 from converters.types import Head
-from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START
+from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START, Rollout
 from tests.converters.formats.vectors import (
     check_converted,
     scrub,
@@ -38,56 +38,6 @@ from tests.paths import CORPUS, needs_shared
 from tests.reading import counts, lines, read
 from tests.sinks import written
 from tests.wrong_types import VALUES
-
-
-class Rollout:
-    """Makes lines one second apart."""
-
-    def __init__(self, **meta: Any) -> None:
-        self.seconds = 0
-        self.lines: list[Any] = []
-        self.add(
-            "session_meta", id=SID, cwd="/srv/demo", timestamp="2026-03-02T08:00:00.000Z", **meta
-        )
-
-    def add(self, kind: str, **payload: Any) -> Rollout:
-        stamp = f"2026-03-02T08:{self.seconds // 60:02}:{self.seconds % 60:02}.000Z"
-        self.lines.append({"timestamp": stamp, "type": kind, "payload": payload})
-        self.seconds += 1
-        return self
-
-    def item(self, kind: str, **payload: Any) -> Rollout:
-        return self.add("response_item", type=kind, **payload)
-
-    def event(self, kind: str, **payload: Any) -> Rollout:
-        return self.add("event_msg", type=kind, **payload)
-
-    def user(self, *texts: str) -> Rollout:
-        content = [{"type": "input_text", "text": text} for text in texts]
-        return self.item("message", role="user", content=content)
-
-    def says(self, text: str, **more: Any) -> Rollout:
-        content = [{"type": "output_text", "text": text}]
-        return self.item("message", role="assistant", content=content, **more)
-
-    def call(self, identity: str, name: str = "shell", arguments: Any = "{}") -> Rollout:
-        return self.item("function_call", call_id=identity, name=name, arguments=arguments)
-
-    def output(self, identity: str, output: Any) -> Rollout:
-        return self.item("function_call_output", call_id=identity, output=output)
-
-    def model(self, name: str) -> Rollout:
-        return self.add("turn_context", cwd="/srv/demo", model=name)
-
-    def tokens(self, total: int, **last: int) -> Rollout:
-        info = {"total_token_usage": {"input_tokens": total}, "last_token_usage": last}
-        return self.event("token_count", info=info)
-
-    def read(self, **options: Any) -> tuple[Session, dict[str, int]]:
-        sessions, report = read(FORMAT, lines(*self.lines), **options)
-        assert len(sessions) == 1
-        return sessions[0], counts(report)
-
 
 # vectors and corpus
 
@@ -300,6 +250,8 @@ def test_kinds_of_calls() -> None:
         ("*** Begin Patch", None),
         ("{" * 200, None),
         ("tools.x({a: '\\ud800'})", None),
+        ("{a: " + "1" * 5000 + "}", None),
+        ("{a: 1e999}", None),
     ],
 )
 def test_plain_objects(given: str, wanted: str | None) -> None:
@@ -352,6 +304,47 @@ def test_turns_rolled_back_are_branches() -> None:
     assert "branch-collapsed" not in counts(report)
     with pytest.raises(BadInput, match="no branch 4"):
         read(FORMAT, lines(*rollout.lines), branch=4)
+
+
+@pytest.mark.parametrize(("prompts", "left"), [(1, ["one", "two", "four"]), (2, ["one", "four"])])
+def test_a_compaction_outlives_the_turn_that_carried_it(prompts: int, left: list[str]) -> None:
+    session, _ = (
+        Rollout()
+        .user("one")
+        .says("a")
+        .user("two")
+        .says("b")
+        .add("compacted", message="facts")
+        .user("three")
+        .says("c")
+        .event("thread_rolled_back", num_turns=prompts)
+        .user("four")
+        .says("d")
+        .read()
+    )
+    assert [turn.prompt for turn in session.turns] == left
+    assert [turn.shadowed for turn in session.turns] == [True] * (len(left) - 1) + [False]
+    found = session.turns[-1].compaction
+    assert found is not None
+    assert found.summary == "facts"
+
+
+def test_usage_of_a_response_that_is_all_aside() -> None:
+    session, _ = (
+        Rollout()
+        .user("q")
+        .item("reasoning", summary=[], encrypted_content="E")
+        .item("tool_search_call", call_id="s", status="completed", arguments={})
+        .tokens(1000, input_tokens=1000, output_tokens=50)
+        .says("done")
+        .tokens(2500, input_tokens=1500, output_tokens=30)
+        .read()
+    )
+    found = [
+        (step.content, step.usage and step.usage.output_tokens) for step in session.turns[0].steps
+    ]
+    assert found == [([], 50), ([Text("done")], 30)]
+    assert session.turns[0].steps[0].extra == {"sealed": [0, "E"]}
 
 
 def test_subagents_forks_and_names() -> None:

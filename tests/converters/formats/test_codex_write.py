@@ -23,7 +23,7 @@ from converters.ir import (
     Usage,
 )
 from converters.ledger import Ledger
-from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START
+from tests.converters.formats.codex_rollouts import DEVIATIONS, SID, START, Rollout
 from tests.converters.formats.vectors import (
     check_spoken,
     exports,
@@ -188,3 +188,53 @@ def test_what_has_no_place_is_reported() -> None:
 def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
     session = Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
     check_spoken(FORMAT, session, "session.jsonl")
+
+
+def test_encrypted_reasoning_keeps_its_order() -> None:
+    rollout = Rollout().user("q")
+    for sealed in ("E1", "E2"):
+        rollout.item("reasoning", summary=[], encrypted_content=sealed)
+    rollout.call("c1").output("c1", "ok")
+    thought = [{"type": "summary_text", "text": "hm"}]
+    rollout.item("reasoning", summary=thought, encrypted_content="E3")
+    rollout.item("reasoning", summary=[], encrypted_content="E4").says("a")
+    session, _ = rollout.read()
+    ledger = Ledger()
+    records = records_of(written(FORMAT, [session], ledger).decode())
+    items = [r["payload"] for r in records if r["payload"].get("type") == "reasoning"]
+    assert [(item["summary"], item["encrypted_content"]) for item in items] == [
+        ([], "E1"),
+        ([], "E2"),
+        (thought, "E3"),
+        ([], "E4"),
+    ]
+    assert "text-changed" not in {entry.rule for entry in ledger.report().entries}
+
+
+def test_borders_of_steps_that_change_are_named() -> None:
+    def call(name: str, *before: Reasoning) -> Step:
+        block = ToolCallBlock(name, "sh", "{}")
+        result = ToolResult(name, [Text("r")], time=1)
+        return Step([*before, block], [ToolCall(name, "sh", "{}")], [result], 1)
+
+    steps = [
+        Step([Text("A"), Reasoning("late")], time=1),
+        call("c1", Reasoning("R")),
+        Step([Text("B")], time=1),
+        call("c2", Reasoning("R")),
+        call("c3", Reasoning("R")),
+        Step([Text("C"), Reasoning("last")], time=1),
+    ]
+    ledger = Ledger()
+    session = Session(meta=Meta(SID, 1), provider="x", turns=[Turn("q", None, steps, 1)])
+    data = written(FORMAT, [session], ledger)
+    found = {entry.rule: entry.count for entry in ledger.report().entries}
+    assert found["order-changed"] == 1
+    assert found["text-changed"] == 2
+    (again,), _ = read(FORMAT, data, "rollout.jsonl")
+    assert [[type(b) for b in step.content] for step in again.turns[0].steps] == [
+        [Text, Reasoning, Reasoning, ToolCallBlock],
+        [Text, Reasoning, ToolCallBlock],
+        [Reasoning, ToolCallBlock],
+        [Text, Reasoning],
+    ]
