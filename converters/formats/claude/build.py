@@ -54,8 +54,11 @@ class Assembler:
         self._twice: list[_Twice] = []
         self._boundary: int | None = None
         self._old: Entry | None = None
+        self._told = 0
         self._once = once
         self._parents: list[str | None] = []
+        self._notices: dict[str, str | None] = {}
+        self._leaves: list[str] = []
         self._look = 16
 
     def feed(self, place: int, record: Record) -> None:
@@ -92,26 +95,42 @@ class Assembler:
 
     def _other(self, place: int, record: Record) -> None:
         """Take the boundary of a compaction, or a summary."""
+        self._notice(record)
         if record.type == "system":
             if self._boundary is not None:
                 self._compact()
             self._boundary = place
             return
         self.summaries.append((place, record))
+        if not record.summary or record.summary.isspace():
+            return
+        # Right behind a compaction it is the older notation of the same one.
+        if len(self._builder.turns) == self._told:
+            return
         # A summary that names a leaf of another file is the title of another session.
-        if (
-            self._builder.turns
-            and record.summary
-            and not record.summary.isspace()
-            and (record.leaf_uuid is None or self._log.holds(record.leaf_uuid))
-        ):
+        if record.leaf_uuid is None or self._log.holds(record.leaf_uuid):
             self._old = (place, record)
+        elif self._once:
+            self._leaves.append(record.leaf_uuid)
+
+    def _notice(self, record: Record) -> None:
+        """Note where a record stands that nobody said: forks are looked for behind it."""
+        if self._once and record.uuid is not None:
+            parent = record.parent_uuid or record.logical_parent_uuid
+            self._notices.setdefault(record.uuid, parent)
 
     def settle(self) -> None:
-        """Raise :class:`Again` for a repeated record, or two prompts after the same record."""
-        if len(set(self._log.order)) < len(self._log.order):
+        """Raise :class:`Again` for a repeated record, or two prompts after the same record.
+
+        Also for a summary whose leaf came only later.
+        """
+        order = set(self._log.order)
+        if len(order) < len(self._log.order) or any(map(self._log.holds, self._leaves)):
             raise Again
         passed = dict(self._log.passed)
+        for uuid in order.intersection(passed):
+            del passed[uuid]
+        passed |= self._notices
         above: dict[str, str | None] = {}
         anchors: set[str] = set()
         for parent in self._parents:
@@ -141,18 +160,20 @@ class Assembler:
         self._builder.compaction(
             text, provider=PROVIDER, model=self.model, time=time_of(record), place=place
         )
-        self._boundary = None
+        # An old summary record beside it notes the same compaction: that is a title only.
+        self._boundary = self._old = None
+        self._told = len(self._builder.turns)
 
     def _compact(self) -> None:
-        """Apply a boundary that came without its summary, or an old summary record."""
-        if self._boundary is not None:
-            self._builder.compaction("", provider=PROVIDER, place=self._boundary)
+        """Apply an old summary record, or a boundary that came without any summary."""
         if self._old is not None:
             place, record = self._old
             self._builder.compaction(
                 record.summary or "", provider=PROVIDER, model=self.model, time=time_of(record)
             )
             self.compactions.add(place)
+        elif self._boundary is not None:
+            self._builder.compaction("", provider=PROVIDER, place=self._boundary)
         self._boundary = self._old = None
 
     def _prompt(self, record: Record, said: Said) -> None:
@@ -172,6 +193,8 @@ class Assembler:
             if said.kept is not None:
                 extra["native"] = said.kept
             self._builder.prompt(said.blocks, time=time, extra=extra or None)
+        else:
+            self._notice(record)
         if said.interrupted:
             self._builder.abort()
 
@@ -237,7 +260,10 @@ def time_of(record: Record) -> int | None:
 
 def _usage(raw: RawUsage) -> Usage | None:
     """Give the buckets; bare zeros are what writers put where they know nothing."""
-    if not (raw.input_tokens or raw.output_tokens) and raw.cache_read_input_tokens is None:
+    if (
+        not (raw.input_tokens or raw.output_tokens or raw.cache_creation_input_tokens)
+        and raw.cache_read_input_tokens is None
+    ):
         return None
     return Usage(
         raw.input_tokens,

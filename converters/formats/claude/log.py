@@ -215,6 +215,7 @@ def _odd(log: Log, value: dict[str, Any], place: int) -> Record | None:
         name = kind[:80] if isinstance(kind, str) else "no type" if kind is None else "bad type"
         log.ledger.aside("unknown-record", place, kind=name)
         log.aside.append(value)
+        _pass(log, value)
         return None
     if (time := value.get("timestamp")) is not None:
         found = parse_time(time, log.tz)
@@ -225,6 +226,17 @@ def _odd(log: Log, value: dict[str, Any], place: int) -> Record | None:
             if found.assumed:
                 log.ledger.note("tz-assumed", place)
     return record
+
+
+def _pass(log: Log, value: dict[str, Any]) -> None:
+    """Note where a record of an unknown type stands: others may go on from it."""
+    uuid, parent = value.get("uuid"), value.get("parentUuid") or value.get("logicalParentUuid")
+    if not isinstance(uuid, str):
+        return
+    if value.get("isSidechain") is not True:
+        log.passed.append((uuid, parent if isinstance(parent, str) else None))
+    elif isinstance(parent, str) and parent in log.side_parents:
+        log.side_parents.setdefault(uuid, log.side_parents[parent])
 
 
 def _side(log: Log, place: int, record: Record, *, keep: bool) -> None:

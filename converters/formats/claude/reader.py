@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from converters import jsonio
 from converters.errors import BadInput
 from converters.formats.claude.build import PROVIDER, Assembler
 from converters.formats.claude.log import Again, Entry, Log, load
@@ -19,14 +19,24 @@ from converters.turns import title_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from converters.ir import Turn
+    from converters.ir import ToolCall, Turn
     from converters.types import Context, Input
 
 __all__ = ["SUBAGENTS", "read"]
 
 SUBAGENTS: Final = "{stem}/subagents/*.jsonl"
 _AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
+_AGENT: Final = "agent-"
 _NAMESPACE: Final = uuid.UUID("6f6b4f1e-2f0b-5d7c-9a7e-6c3b1d0f5a21")
+
+
+class _Asked(msgspec.Struct):
+    """What the arguments of a call that starts a subagent say to it; the rest goes unread."""
+
+    prompt: str | None = None
+
+
+_asked: Final = msgspec.json.Decoder(_Asked).decode
 
 
 def read(source: Input, ctx: Context) -> Iterator[Session]:
@@ -51,6 +61,7 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
             owner = parent or log.side_session
             identity = f"{owner or source.stem}~s{number}" if group.startswith("~s") else group
             yield _subagent(log, entries, identity, owner, calls)
+    _unsaid(log, [])
     yield from _companions(source, ctx, log, parent, calls)
 
 
@@ -60,7 +71,7 @@ def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
     Straight into turns when nothing forks; else the file is read again into a list. The first
     account is thrown away then.
     """
-    if source.stem.startswith("agent-") or ctx.options.branch != "active":
+    if source.stem.startswith(_AGENT) or ctx.options.branch != "active":
         return _collected(source, ctx)
     scratch = Ledger(ctx.ledger.source, itemize=False)
     log = Log(source, ctx, scratch)
@@ -83,12 +94,31 @@ def _main(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
 def _collected(source: Input, ctx: Context) -> tuple[Log, list[Session]]:
     log = Log(source, ctx, ctx.ledger)
     load(log, log.keep, once=False)
-    if log.entries and source.stem.startswith("agent-"):
-        # Older files of subagents lack the mark on their lines.
-        log.sides[source.stem.removeprefix("agent-")] = log.entries
-        log.entries = []
-        log.side_session = next(iter(log.session_ids), None)
+    if source.stem.startswith(_AGENT):
+        _own_file(log)
+        return log, []
     return log, list(_sessions(log, ctx))
+
+
+def _own_file(log: Log) -> None:
+    """Take the lines of a subagent's own file as its conversation, in file order.
+
+    Some lines, in older files all, lack the mark or the agent's id: they belong to the agent
+    of the other lines where that is one only, else to the one that the file is named after.
+    """
+    named = [group for group in log.sides if not group.startswith("~s")]
+    name = log.source.stem.removeprefix(_AGENT)
+    home = named[0] if len(named) == 1 else name
+    own = [
+        entry for group in list(log.sides) if group not in named for entry in log.sides.pop(group)
+    ]
+    own += log.entries
+    log.entries = []
+    if own:
+        own += log.sides.get(home, [])
+        log.sides[home] = sorted(own, key=itemgetter(0))
+        if all(record.type == "summary" for _, record in own):
+            _unsaid(log, log.sides.pop(home))
 
 
 def _companions(
@@ -99,16 +129,12 @@ def _companions(
         if ctx.options.subagents == "skip":
             ctx.ledger.note("subagent-skipped", companion.name)
             continue
-        name = companion.stem.removeprefix("agent-")
         side = Log(companion, ctx, ctx.ledger)
         load(side, side.keep, once=False)
         side.agents = log.agents
-        groups = dict(side.sides)
-        if side.entries:
-            groups.setdefault(name, []).extend(side.entries)
-        for group, entries in groups.items():
-            owner = parent or side.side_session
-            yield _subagent(side, entries, name if group.startswith("~s") else group, owner, calls)
+        _own_file(side)
+        for name, entries in side.sides.items():
+            yield _subagent(side, entries, name, parent or side.side_session, calls)
         _unsaid(side, [])
 
 
@@ -254,12 +280,18 @@ def _prompts_of_calls(session: Session) -> dict[str, str]:
     for turn in session.turns:
         for step in turn.steps:
             for call in step.tool_calls:
-                if call.name in _AGENT_TOOLS:
-                    value = jsonio.loads_exact(call.arguments)
-                    prompt = value.get("prompt") if isinstance(value, dict) else None
-                    if isinstance(prompt, str):
-                        found.setdefault(prompt.strip(), call.id)
+                prompt = _prompt_in(call) if call.name in _AGENT_TOOLS else None
+                if prompt is not None:
+                    found.setdefault(prompt.strip(), call.id)
     return found
+
+
+def _prompt_in(call: ToolCall) -> str | None:
+    """Give the prompt in a call's arguments; those that cannot be read start nothing known."""
+    try:
+        return _asked(call.arguments).prompt
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
 
 
 def _subagent(
@@ -267,7 +299,7 @@ def _subagent(
 ) -> Session:
     assembler = _fed(log, entries, log.ledger)
     turns = assembler.finish()
-    log.ledger.mapped(len(entries))
+    given = _title(log, assembler, log.ledger)
     parent: dict[str, str] = {}
     owner = owner or next(iter(log.session_ids), None)
     if owner:
@@ -278,7 +310,7 @@ def _subagent(
         parent["callId"] = call
     return Session(
         meta=Meta(identity, assembler.first_time, log.cwd),
-        title=title_of(turns),
+        title=title_of(turns, given),
         provider=PROVIDER,
         model=assembler.model,
         turns=turns,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from converters.formats.claude.log import Entry, Log
 
@@ -42,7 +42,7 @@ def paths(log: Log, *, whole: bool = False) -> Paths:
     """Give the active path and the branches beside it; ``whole`` asks for their full paths."""
     entries, parents = log.entries, log.parents()
     forks = _forks(log, parents)
-    if not forks or not _whole(parents):
+    if not forks or not _whole(parents, {record.uuid for _, record in entries}):
         return Paths(entries, [])
     owners = _owners(entries, parents, {prompt for group in forks.values() for prompt in group})
     return _collect(entries, forks, owners, parents, whole=whole)
@@ -80,12 +80,13 @@ def _forks(log: Log, parents: Mapping[str, str | None]) -> dict[str, list[str]]:
     return {anchor: group for anchor, group in children.items() if len(group) > 1}
 
 
-def _whole(parents: Mapping[str, str | None]) -> bool:
-    """Whether the links make one tree."""
+def _whole(parents: Mapping[str, str | None], kept: Container[str | None]) -> bool:
+    """Whether the links make one tree; a lone record that is no conversation is not part of it."""
+    above = set(parents.values())
     roots = 0
-    for parent in parents.values():
+    for uuid, parent in parents.items():
         if parent is None:
-            roots += 1
+            roots += uuid in kept or uuid in above
         elif parent not in parents:
             return False
     return roots == 1

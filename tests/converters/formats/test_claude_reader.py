@@ -266,6 +266,24 @@ def test_old_summaries_compact_between_and_name_at_the_ends() -> None:
     assert found == {"record-skipped": 1}
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_summary_record_beside_a_boundary_is_a_title_only(at: int) -> None:
+    """Both notations of one place make one compaction."""
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": "r2"}
+    marks = [boundary, user(4, "This session is being continued: facts", isCompactSummary=True)]
+    marks.insert(at, {"type": "summary", "summary": "A title", "leafUuid": "r2"})
+    session, found = one(user(1, "a"), assistant(2, text("x")), *marks, user(5, "b", "r4"))
+    assert [(turn.prompt, turn.shadowed) for turn in session.turns] == [("a", True), ("b", False)]
+    assert session.turns[1].compaction is not None
+    assert session.turns[1].compaction.summary.endswith("facts")
+    assert (session.title, found) == ("A title", {})
+    # Where the boundary has no other text, the record is it.
+    alone = [mark for mark in marks if mark["type"] != "user"]
+    session, found = one(user(1, "a"), assistant(2, text("x")), *alone, user(5, "b", "b"))
+    assert session.turns[1].compaction is not None
+    assert (session.turns[1].compaction.summary, found) == ("A title", {})
+
+
 def test_titles_by_rank() -> None:
     ranks = [
         {"type": "ai-title", "aiTitle": "generated"},
@@ -416,6 +434,12 @@ def test_a_synthetic_model_is_no_model_and_its_zeros_no_usage() -> None:
     assert session.turns[0].steps[0].model is None
     assert session.turns[0].steps[0].usage is None
     assert session.model is None
+
+
+def test_tokens_put_into_the_cache_are_usage() -> None:
+    usage = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 5000}
+    session, _ = one(user(1, "go"), assistant(2, text("x"), usage=usage))
+    assert session.turns[0].steps[0].usage == Usage(0, 0, None, 5000)
 
 
 def test_ids() -> None:
