@@ -49,9 +49,10 @@ def export(
 ) -> Iterator[Exported]:
     """Write one bundle per session into ``folder`` and keep its index.
 
-    An unchanged source is not written again, a changed one replaces its bundle when the
-    new one is whole. An input that fails is given as such and stops nothing. With a
-    ``passphrase`` every bundle is sealed. The account of each input goes to ``reports``.
+    An unchanged source is not written again where its bundle is as it was written; a changed
+    one replaces its bundle when the new one is whole. An input that fails is given as such and
+    stops nothing. With a ``passphrase`` every bundle is sealed. The account of each input goes
+    to ``reports``.
     """
     writer = _Writer(folder, job, passphrase)
     try:
@@ -123,7 +124,7 @@ class _Writer:
             entry.dcb == self._job.version
             and entry.options == self._options
             and entry.name.endswith(self._suffix)
-            and (self._folder / entry.name).is_file()
+            and _sha256(self._folder / entry.name) == entry.sha256
         )
 
     def _place(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
@@ -147,8 +148,7 @@ class _Writer:
     def _drop(self, entry: Entry) -> None:
         """Remove a bundle that has a successor, unless somebody changed it."""
         old = self._folder / entry.name
-        found = None if old.is_symlink() else _bytes_of(old)
-        if found is not None and hashlib.sha256(found).hexdigest() == entry.sha256:
+        if not old.is_symlink() and _sha256(old) == entry.sha256:
             files.remove(old)
 
     def _new(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
@@ -243,6 +243,15 @@ def _identity(document: dict[str, Any]) -> Any:
         kept.get("pointer"),
         kept.get("kind"),
     )
+
+
+def _sha256(path: Path) -> str | None:
+    """Give the hash of a bundle as it stands; ``None`` for one that is gone or cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -116,18 +116,21 @@ class Recorder:
 
     def open(self) -> BinaryIO:
         """Open the bytes."""
+        found = self._source.open()
         self._record()
-        return self._source.open()
+        return found
 
     def read(self) -> bytes:
         """Give all bytes."""
+        found = self._source.read()
         self._record()
-        return self._source.read()
+        return found
 
     def view(self) -> bytes | mmap.mmap:
         """Give all bytes, mapped where possible."""
+        found = self._source.view()
         self._record()
-        return self._source.view()
+        return found
 
     def files(self, pattern: str) -> tuple[Input, ...]:
         """Find companions; each remembers when it is opened."""
@@ -135,8 +138,9 @@ class Recorder:
 
     def database(self) -> sqlite3.Connection:
         """Open as a database."""
+        found = self._source.database()
         self.opened.databases.setdefault(self.name, self._source)
-        return self._source.database()
+        return found
 
 
 def blake3_of(item: Input) -> str:

@@ -56,6 +56,21 @@ def test_export_is_incremental(source: Path, tmp_path: Path) -> None:
     assert entry.session_id == "q-1"
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", None])
+def test_a_damaged_bundle_is_written_again(
+    damage: bytes | None, source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (first,) = exported([source], out)
+    assert first.path is not None
+    before = first.path.read_bytes()
+    first.path.write_bytes(before + b" " if damage is None else damage)
+    (again,) = exported([source], out)
+    assert (again.status, again.path) == ("replaced", first.path)
+    assert first.path.read_bytes() == before
+    assert exported([source], out)[0].status == "unchanged"
+
+
 def test_bundles_that_the_index_lost_are_taken_in_again(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     exported([source], out)
@@ -218,6 +233,29 @@ def test_sessions_of_one_file_get_their_own_part(tmp_path: Path) -> None:
     assert [one.status for one in back] == ["restored"] * 3
     titles = {json.loads(data)["title"] for data in tree(tmp_path / "back").values()}
     assert titles == {"T0", "T1", "T2"}
+
+
+def test_sessions_of_one_folder(tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    for name in ("ses_a", "ses_b"):
+        rows = {
+            f"session/p/{name}.json": {"id": name, "title": name, "time": {"created": 1}},
+            f"message/{name}/m_{name}.json": {"id": f"m_{name}", "role": "user", "time": {}},
+            f"part/m_{name}/p_{name}.json": {"id": f"p_{name}", "type": "text", "text": name},
+        }
+        for file, row in rows.items():
+            (storage / file).parent.mkdir(parents=True, exist_ok=True)
+            (storage / file).write_text(json.dumps(row), "utf-8")
+    found = exported([storage], tmp_path / "out")
+    assert [(one.status, one.session_id) for one in found] == [
+        ("written", "ses_a"),
+        ("written", "ses_b"),
+    ]
+    assert [one.status for one in exported([storage], tmp_path / "out")] == ["unchanged"] * 2
+    back = restored(tmp_path / "out", plan(tmp_path / "back", "interchange"))
+    assert [one.status for one in back] == ["restored"] * 2
+    titles = {json.loads(data)["title"] for data in tree(tmp_path / "back").values()}
+    assert titles == {"ses_a", "ses_b"}
 
 
 def test_entries_are_reproducible() -> None:
