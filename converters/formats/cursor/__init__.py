@@ -6,20 +6,26 @@ Windows), table ``cursorDiskKV``: ``composerData:<id>`` is a session, ``bubbleId
 message. Before 0.40: ``tabs[].bubbles[]`` and ``conversationMap`` there, and in
 ``<User>/workspaceStorage/<hash>/state.vscdb``, table ``ItemTable``, the keys of the chat panel
 (``workbench.panel.aichat.view.aichat.chatdata``) and of the first composers
-(``composer.composerData``); ``workspace.json`` beside it names the folder. Only these keys are
-read; the databases also hold tokens of the account.
+(``composer.composerData``); ``workspace.json`` beside it names the folder. Beside these keys only
+``composer.composerHeaders`` and the table ``composerHeaders`` are read, for what they say of
+subagents; the databases also hold tokens of the account.
 Agent: ``~/.cursor/chats/<md5 of the folder>/<id>/store.db``, tables ``blobs`` and ``meta`` (JSON in
 hexadecimal digits); newer versions put ``meta.json`` with folder and title beside it. And
 ``~/.cursor/projects/<project>/agent-transcripts/<id>/<id>.jsonl`` (or ``.txt``), a poorer copy.
 
-A record is a bubble that a session's headers name (or an inline message of older sessions), and
-the session row where it has none; a row of ``blobs``, and a ``meta`` row that cannot be read; in a
-transcript, a line.
+A record is a row ``bubbleId:...`` and a message inside of a session's own row, and a session row
+that cannot be read; a row of ``blobs``, and a ``meta`` row that cannot be read; in a transcript, a
+line.
 
 - The headers give the order. A header without its row, and a bubble that no header names (left by
-  an edit), are counted.
-- Call and result stand in one bubble (``toolFormerData``). Transcripts have no results and models
-  at all: each call is a ``tool-result-missing``, ids are made.
+  an edit), are counted; so is a bubble whose session has no row (``malformed-record``): without
+  headers it has no place.
+- Call and result stand in one bubble (``toolFormerData``): ``result`` and ``error`` as they stand,
+  an error mark for ``error``, ``cancelled`` and ``rejected``, an empty result for ``pending``; a
+  call that ended otherwise and holds neither is a ``tool-result-missing``. Transcripts have no
+  results and models at all: each call is a ``tool-result-missing``, ids are made.
+- ``latestConversationSummary`` comes behind the last message that it says it covers, else before
+  the last turn.
 - Wrappers of the program (``<user_query>``, ``<attached_files>`` ...) are taken off user text.
 - ``[REDACTED]`` in transcripts is text that Cursor withheld; it is taken off and counted.
 - A ``<timestamp>`` that newer agents put before a prompt is the time of its turn, to the minute.
@@ -36,7 +42,8 @@ known from the notes and readers of others only (B; images and files in ``store.
 
 Not read: prompt history without answers (``aiService.prompts`` and ``aiService.generations`` are
 counted), tool calls still pending and times inside the nodes of a tree, images of bubbles, usage
-of stores where the counts are zero. Subagents are sessions with ``x-dcb.parent``.
+of stores where the counts are zero. Subagents are sessions with ``x-dcb.parent``, or with
+``x-dcb.native.isSubagent`` where no row names the parent.
 """
 
 from __future__ import annotations

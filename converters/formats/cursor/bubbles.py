@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
 from converters.formats.cursor.human import said
+from converters.formats.cursor.richtext import rich_text
 from converters.ir import (
     Block,
     Compaction,
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
 
     from converters.types import Context
 
-__all__ = ["TEXTS", "TITLES", "Walk", "first_text", "folder_of"]
+__all__ = ["CONTENT", "TITLES", "Walk", "first_text", "folder_of"]
 
 _USER: Final = (1, "1", "user", "human")
 _ASSISTANT: Final = (2, "2", "assistant", "ai", "bot")
-TEXTS: Final = ("text", "rawText", "content", "message")
-"""The members that hold the text of a message, best first."""
+_TEXTS: Final = ("text", "rawText", "richText", "content", "message")
+CONTENT: Final = (*_TEXTS, "thinking", "toolFormerData", "images", "selections")
+"""The members that make an object a message: those of its text, best first, then the others."""
 
 TITLES: Final = ("name", "chatTitle", "title")
 """The members that hold the title of a session."""
 
+_TOOL: Final = ("name", "tool", "toolCallId", "rawArgs", "params", "result", "error")
 _FAILED: Final = ("error", "cancelled", "rejected")
 _NONE: Final[dict[str, Any]] = {}
 
@@ -44,7 +47,10 @@ _NONE: Final[dict[str, Any]] = {}
 class Walk:
     """The messages of one session on their way into turns."""
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: Context, data: dict[str, Any]) -> None:
+        """Begin a session whose other members are ``data``."""
+        self._data = data
+        self._summary, self._end = _summary(data)
         self._turns = TurnBuilder(ctx.ledger)
         self._ctx = ctx
         self._cwd: str | None = None
@@ -54,7 +60,7 @@ class Walk:
         """Take a message, which counts as seen already, and say what became of it."""
         ledger = self._ctx.ledger
         self._taken += 1
-        if not isinstance(bubble, dict):
+        if not isinstance(bubble, dict) or not bubble:
             ledger.skipped("malformed-record", place, kind="bubble")
             return
         fate = self._bubble(bubble, header, place)
@@ -62,22 +68,34 @@ class Walk:
             ledger.mapped()
         else:
             ledger.skipped(fate, place, kind=str(bubble.get("type"))[:40])
+        if self._end is not None and self._end in _names(bubble, header):
+            self._turns.compaction(self._summary, provider="cursor", place=place)
+            self._summary, self._end = "", None
 
     def _bubble(self, bubble: dict[str, Any], header: dict[str, Any], place: str) -> str | None:
-        kind = bubble.get("type", header.get("type", bubble.get("role")))
+        kinds = (bubble.get("type"), header.get("type"), bubble.get("role"))
+        kind = next((kind for kind in kinds if kind is not None), None)
         if isinstance(kind, list | dict):
             return "malformed-record"
-        text = first_text(bubble, TEXTS) or ""
+        text = self._text(bubble, place)
         time = self._time(bubble, place)
         self._cwd = self._cwd or _cwd(bubble)
-        found = (bubble.get("bubbleId"), header.get("bubbleId"), bubble.get("id"))
-        identity = next((name for name in found if isinstance(name, str) and name), None)
+        identity = next(iter(_names(bubble, header)), None)
         extra: Extra | None = {"id": identity} if identity is not None else None
         if kind in _USER:
             return self._user(text, bubble, time, extra, place)
         if kind in _ASSISTANT:
             return self._assistant(text, bubble, time, extra, place)
         return "role-unknown"
+
+    def _text(self, bubble: dict[str, Any], place: str) -> str:
+        for name in _TEXTS:
+            value = bubble.get(name)
+            if name == "richText":
+                value = rich_text(value, self._ctx.ledger, place)
+            if isinstance(value, str) and value:
+                return value
+        return ""
 
     def _time(self, bubble: dict[str, Any], place: str) -> int | None:
         value = bubble.get("createdAt")
@@ -119,12 +137,7 @@ class Walk:
         self, text: str, bubble: dict[str, Any], time: int | None, extra: Extra | None, place: str
     ) -> str | None:
         blocks: list[Block] = []
-        thinking = bubble.get("thinking")
-        thought = thinking.get("text") if isinstance(thinking, dict) else thinking
-        if isinstance(thought, str) and thought:
-            signature = thinking.get("signature") if isinstance(thinking, dict) else None
-            signed = isinstance(signature, str) and bool(signature)
-            blocks.append(Reasoning(thought, {"signature": signature} if signed else None))
+        blocks += self._thinking(bubble.get("thinking"), place)
         if text:
             blocks.append(Text(text))
         call, result = self._tool(bubble.get("toolFormerData"), time, extra, place)
@@ -138,10 +151,25 @@ class Walk:
             self._turns.result(result, place)
         return None
 
+    def _thinking(self, value: Any, place: str) -> Iterator[Reasoning]:
+        """Give the reasoning of an answer; a signature without a text is encrypted reasoning."""
+        thinking = {"text": value} if isinstance(value, str) else value
+        if not isinstance(thinking, dict):
+            if value is not None:
+                self._ctx.ledger.note("malformed-block", place, kind="thinking")
+            return
+        text, signature = (first_text(thinking, (name,)) for name in ("text", "signature"))
+        if text is not None:
+            yield Reasoning(text, {"signature": signature} if signature is not None else None)
+        elif signature is not None:
+            self._ctx.ledger.note("reasoning-encrypted", place)
+
     def _tool(
         self, data: Any, time: int | None, extra: Extra | None, place: str
     ) -> tuple[ToolCallBlock | None, ToolResult | None]:
-        if not isinstance(data, dict):
+        if not isinstance(data, dict) or not any(data.get(member) for member in _TOOL):
+            if data not in (None, {}):
+                self._ctx.ledger.note("malformed-block", place, kind="toolFormerData")
             return None, None
         name = data.get("name")
         name = name if isinstance(name, str) and name else str(data.get("tool", "tool"))
@@ -155,12 +183,15 @@ class Walk:
         if not isinstance(arguments, str):
             arguments = jsonio.dumps({} if arguments is None else arguments).decode()
         call = ToolCallBlock(identity, name, arguments)
-        value = data.get("result")
-        if value is None:
+        given = [data.get("result"), data.get("error") or None]
+        status = data.get("status")
+        if given == [None, None] and status not in (*_FAILED, "pending"):
             return call, None
-        text = value if isinstance(value, str) else jsonio.dumps(value).decode()
-        failed = data.get("status") in _FAILED
-        return call, ToolResult(identity, [Text(text)] if text else [], failed, time)
+        texts = [
+            v if isinstance(v, str) else jsonio.dumps(v).decode() for v in given if v is not None
+        ]
+        content: list[Block] = [Text(text) for text in texts if text]
+        return call, ToolResult(identity, content, status in _FAILED, time)
 
     def _usage(self, value: Any, place: str) -> Usage | None:
         """Give the counts of an answer; zeros mean that Cursor did not count."""
@@ -175,17 +206,18 @@ class Walk:
 
     def session(
         self,
-        data: dict[str, Any],
         identity: str,
         place: str,
         *,
         parent: str | None = None,
+        subagent: bool = False,
         cwd: str | None = None,
     ) -> Session | None:
-        """Give the session of ``data``, or ``None`` without a turn.
+        """Give the session, or ``None`` without a turn.
 
         ``cwd`` is the folder of the workspace, where no message names one.
         """
+        data = self._data
         turns = self._turns.finish()
         if not turns:
             self._ctx.ledger.note("empty-session", place)
@@ -193,20 +225,22 @@ class Walk:
         created = self._time(data, place)
         config = data.get("modelConfig")
         model = config.get("modelName") if isinstance(config, dict) else None
-        summary = data.get("latestConversationSummary")
-        summary = summary.get("summary") if isinstance(summary, dict) else summary
-        summary = summary.get("summary") if isinstance(summary, dict) else summary
-        if isinstance(summary, str) and summary.strip() and len(turns) > 1:
-            # The database keeps the latest summary only, without its place: before the last turn.
+        if self._summary:
+            # Its place is not known: at the latest before the last turn.
             for turn in turns[:-1]:
                 turn.shadowed = True
-            turns[-1].compaction = Compaction(summary, "cursor")
+            turns[-1].compaction = Compaction(self._summary, "cursor")
         extra: Extra = {}
         if parent is not None:
             extra["parent"] = {"sessionId": parent, "callId": None}
+        native: Extra = {}
         mode = data.get("unifiedMode")
         if isinstance(mode, str) and mode:
-            extra["native"] = {"unifiedMode": mode}
+            native["unifiedMode"] = mode
+        if subagent and parent is None:
+            native["isSubagent"] = True
+        if native:
+            extra["native"] = native
         return Session(
             meta=Meta(identity, created, self._cwd or cwd, identity),
             title=first_text(data, TITLES),
@@ -215,6 +249,33 @@ class Walk:
             turns=turns,
             extra=extra or None,
         )
+
+
+def _names(bubble: dict[str, Any], header: dict[str, Any]) -> list[str]:
+    """Give the ids of a message, its own first."""
+    found = (
+        bubble.get("bubbleId"),
+        header.get("bubbleId"),
+        bubble.get("id"),
+        header.get("serverBubbleId"),
+    )
+    return [name for name in found if isinstance(name, str) and name]
+
+
+def _summary(data: dict[str, Any]) -> tuple[str, str | None]:
+    """Give the latest summary, empty where there is none, and the last message that it covers.
+
+    ``{summary: {summary, truncationLastBubbleIdInclusive}}``, or both one level up. Source: the
+    message ``ConversationSummary`` of Cursor's own protocol, as public readers quote it (2026).
+    """
+    found = data.get("latestConversationSummary")
+    end = None
+    for _ in range(2):
+        if isinstance(found, dict):
+            end = first_text(found, ("truncationLastBubbleIdInclusive",)) or end
+            found = found.get("summary")
+    text = found if isinstance(found, str) and found.strip() else ""
+    return text, end if text else None
 
 
 def _model(bubble: dict[str, Any]) -> str | None:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from converters.ledger import Ledger
 
-__all__ = ["Chat", "chats"]
+__all__ = ["MAP", "Chat", "chats", "is_chat"]
 
 _LISTS: Final = ("tabs", "chatSessions", "allComposers")
 _BUBBLES: Final = ("bubbles", "messages", "conversation")
 _IDS: Final = ("tabId", "composerId", "chatId", "id")
-_MAP: Final = "conversationMap"
+MAP: Final = "conversationMap"
+"""The member that holds conversations, or the messages of one, by their ids."""
 
 
 class Chat(NamedTuple):
@@ -63,13 +64,18 @@ def _entry(entry: dict[str, Any], key: str | None, place: str) -> Iterator[Chat]
         yield from _mapped(entry, place)
 
 
+def is_chat(entry: Any) -> bool:
+    """Whether an entry is a conversation of its own: an object with a list of messages."""
+    return isinstance(entry, dict) and any(isinstance(entry.get(n), list) for n in _BUBBLES)
+
+
 def _mapped(value: dict[str, Any], place: str) -> Iterator[Chat]:
     """Give the conversations of a map by id, and the one whose messages are the map itself."""
-    found = value.get(_MAP)
-    where = f"{place}/{_MAP}"
+    found = value.get(MAP)
+    where = f"{place}/{MAP}"
     messages = []
     for key, entry in found.items() if isinstance(found, dict) else ():
-        if isinstance(entry, dict) and any(isinstance(entry.get(n), list) for n in _BUBBLES):
+        if is_chat(entry):
             yield from _entry(entry, key, pointer(where, key))
         else:
             messages.append(entry)

@@ -7,16 +7,17 @@ bytes; the root that ``meta`` names holds the messages that the model sees, in o
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters import sqlitedb
 from converters.errors import DcbError
 from converters.formats.cursor.bubbles import first_text
-from converters.formats.cursor.cells import parsed
 from converters.formats.cursor.human import said, stamped
 from converters.formats.cursor.parts import Found, models_of, parts_of
 from converters.ir import Block, Extra, Meta, Session, Text, ToolCallBlock, ToolResult
 from converters.ledger import Ledger
+from converters.shapes.cells import object_of
 from converters.shapes.rows import mint_id
 from converters.text import parse_time
 from converters.turns import TurnBuilder
@@ -56,10 +57,10 @@ def listing(source: Input) -> list[Listed]:
         sqlitedb.require(connection, "blobs", "meta")
         if not _any_message(connection):
             return []
-        info = _info(connection, None)
+        info = _info(connection, Ledger())
     finally:
         connection.close()
-    side = _beside(source)
+    side = _beside(source, Ledger())
     identity = first_text(info, ("agentId",)) or _folder(source)
     if identity is None:
         identity = next((s.meta.id for s in read_store(source, Context(Ledger()))), None)
@@ -100,7 +101,7 @@ def read_store(source: Input, ctx: Context) -> Iterator[Session]:
         blobs = _blobs(connection, ctx.ledger)
     finally:
         connection.close()
-    side = _beside(source)
+    side = _beside(source, ctx.ledger)
     if side.get("isSubagent") is True and ctx.options.subagents == "skip":
         ctx.ledger.skipped("subagent-skipped", "blobs", len(blobs.messages))
         return
@@ -113,32 +114,31 @@ def read_store(source: Input, ctx: Context) -> Iterator[Session]:
         yield session
 
 
-def _info(connection: Any, ledger: Ledger | None) -> dict[str, Any]:
+def _info(connection: Any, ledger: Ledger) -> dict[str, Any]:
     """Give what ``meta`` says of the chat: JSON in hexadecimal digits, in early versions plain."""
-    for row in sqlitedb.rows(connection, _META):
+    for row in sqlitedb.rows(connection, _META, (), ledger, table="meta", key="key"):
+        place = sqlitedb.place(row, "meta", "key")
         value = row["value"]
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         data = None
         if isinstance(text, str):
-            try:
-                data = parsed(bytes.fromhex(text))
-            except ValueError:
-                data = parsed(text)
-        if isinstance(data, dict):
+            with contextlib.suppress(ValueError):
+                text = bytes.fromhex(text)
+            data = object_of(text, ledger, place)
+        if data is not None:
             return data
-        if ledger is not None:
-            ledger.seen()
-            ledger.skipped("malformed-record", sqlitedb.place(row, "meta", "key"), kind="meta")
+        ledger.seen()
+        ledger.skipped("malformed-record", place, kind="meta")
     return {}
 
 
-def _beside(source: Input) -> dict[str, Any]:
+def _beside(source: Input, ledger: Ledger) -> dict[str, Any]:
     for file in source.files(BESIDE):
         try:
-            data = parsed(file.read())
+            data = object_of(file.read(), ledger, BESIDE)
         except DcbError:
             continue
-        if isinstance(data, dict):
+        if data is not None:
             return data
     return {}
 
@@ -169,8 +169,8 @@ def _blobs(connection: Any, ledger: Ledger) -> _Blobs:
         if not isinstance(data, bytes) or not data:
             ledger.skipped("malformed-record", place, kind="blob")
         elif data[:1] == b"{":
-            message = parsed(data)
-            if not isinstance(message, dict):
+            message = object_of(data, ledger, place)
+            if not message:
                 ledger.skipped("malformed-record", place, kind="message")
             elif "role" not in message or name in blobs.messages:
                 ledger.skipped("unknown-record", place, kind="JSON")
