@@ -10,10 +10,17 @@ A record is a message of the history. ``ui_messages.json`` is read alone only wh
 missing; beside it, it is a companion.
 
 - Results ride in user messages. What a human wrote in them (``<feedback>``, ``<answer>``,
-  ``<user_message>``) opens a turn; ``<environment_details>`` and the like are injections.
+  ``<user_message>``) opens a turn; ``<environment_details>`` and the like are injections. The
+  program sets its tags on lines of their own; any other tag was typed and stays in the prompt.
+- A picture beside a result is part of the result before it, behind a human's words part of them.
 - Older tasks have no tool blocks: calls are XML in the answer (``<read_file>...``), results are the
-  next user message, ``[read_file for 'x'] Result:``. Both are taken apart, ids are made.
-- ``conversationHistoryDeletedRange`` and Roo's condensing shadow earlier turns.
+  next user message: a text ``[read_file for 'x'] Result:`` and the texts behind it, up to the next
+  such text or the environment. Both are taken apart, ids are made, also where a task goes on
+  with tool blocks later.
+- ``conversationHistoryDeletedRange``, Roo's condensing and truncation and the SDK's sidecar name
+  messages that are out of the context. A turn is shadowed when all its messages are out; one of
+  which a part is still in the context is not, and what is out in it is counted
+  (``state-dropped``). A summary that nothing follows makes a turn of its own.
 - The classic history has no times and no usage: the session time is the task id, totals stay in
   ``x-dcb.usage``. The SDK has both per answer.
 

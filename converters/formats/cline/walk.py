@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters import jsonio
-from converters.formats.cline.human import cwd_of, is_result, result_of, take_apart, xml_calls
-from converters.ir import Block, Compaction, Extra, Text, ToolCallBlock, ToolResult, Usage
+from converters.formats.cline.carrier import Carrier, carries
+from converters.formats.cline.compaction import display_only
+from converters.formats.cline.human import cwd_of, take_apart, xml_calls
+from converters.ir import Block, Extra, Text, ToolCallBlock, Usage
 from converters.shapes import anthropic
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
     from converters.types import Context
 
-__all__ = ["Walk"]
+__all__ = ["Taken", "Walk"]
 
 _METRICS: Final = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
 
 
-class Walk:
-    """Takes messages in order; ``turns.finish()`` gives what they made."""
+class Taken(NamedTuple):
+    """A message that was taken; ``turn`` is the number of its turn, 0 when it is in none."""
 
-    def __init__(self, ctx: Context) -> None:
+    place: str
+    message: dict[str, Any]
+    turn: int
+
+
+class Walk:
+    """Takes messages in order; ``turns.finish()`` gives what they made.
+
+    ``classic``: the history of the extension, where the program wraps a human's words in tags
+    and results can be texts.
+    """
+
+    def __init__(self, ctx: Context, *, classic: bool = False) -> None:
         self.turns = TurnBuilder(ctx.ledger)
+        self.taken: list[Taken] = []
         self.cwd: str | None = None
         self.first_time: int | None = None
         self.system: list[str] = []
         self.records: list[Any] = []
-        self.has_tool_blocks = True
         self._ctx = ctx
+        self._classic = classic
+        self._prompted = False
         self._made = 0
-        self._turn_of: list[int] = []
 
-    def take(self, message: dict[str, Any], place: str) -> None:
-        """Take one message and say what became of it."""
+    def take(self, message: dict[str, Any], place: str, *, xml: bool = False) -> None:
+        """Take one message and say what became of it; ``xml``: its calls are in its text."""
         ledger = self._ctx.ledger
-        fate = self._message(message, place)
-        self._turn_of.append(len(self.turns.turns))
+        fate = self._message(message, place, xml=xml)
+        spoken = fate is None and message.get("isSummary") is not True
+        self.taken.append(Taken(place, message, len(self.turns.turns) if spoken else 0))
         if fate is None:
             ledger.mapped()
         elif fate == "system-prompt-aside":
@@ -47,25 +63,22 @@ class Walk:
         else:
             ledger.skipped(fate, place, kind=str(message.get("role"))[:40])
 
-    def _message(self, message: dict[str, Any], place: str) -> str | None:
+    def _message(self, message: dict[str, Any], place: str, *, xml: bool) -> str | None:
         role = message.get("role") or message.get("type")
         content = message.get("content")
         content = message.get("text") if content is None else content
         time = self._ms(message, place)
-        metadata = message.get("metadata")
-        if isinstance(metadata, dict) and metadata.get("displayOnly") is True:
-            return "record-skipped"
-        if message.get("isTruncationMarker") is True:
+        if display_only(message) or message.get("isTruncationMarker") is True:
             return "record-skipped"
         if message.get("isSummary") is True:
             return self._summary(content, time, place)
         if role == "user":
             return self._user(content, time, place)
         if role == "assistant":
-            return self._assistant(message, content, time, place)
+            return self._assistant(message, content, time, place, xml=xml)
         if role == "reasoning":
             return self._assistant(
-                message, [{"type": "thinking", "thinking": content}], time, place
+                message, [{"type": "thinking", "thinking": content}], time, place, xml=False
             )
         if role == "system":
             texts = [b.text for b in self._blocks(content, place) if isinstance(b, Text)]
@@ -89,64 +102,43 @@ class Walk:
         return None
 
     def _user(self, content: Any, time: int | None, place: str) -> str | None:
-        found = anthropic.parts(content, self._ctx.ledger, place)
-        for given in found.results:
-            self._answer(given.call_id, given.content, time, place, is_error=given.is_error)
-        carrier = bool(found.results)
+        if carries(content, classic=self._classic):
+            carrier = Carrier(self.turns, self._ctx.ledger, place, time, classic=self._classic)
+            carrier.take(content)
+            self.cwd = self.cwd or carrier.cwd
+            self._say(carrier.human, time, carrier.injected, place)
+            return None
         kept: list[Block] = []
         injected = 0
-        for block in found.blocks:
+        for block in self._blocks(content, place):
             if not isinstance(block, Text):
                 kept.append(block)
                 continue
             self.cwd = self.cwd or cwd_of(block.text)
-            if not self.has_tool_blocks and is_result(block.text):
-                carrier = self._xml_result(block.text, time, place) or carrier
-                continue
-            said = take_apart(block.text)
+            said = take_apart(block.text, first=not self._prompted, classic=self._classic)
             injected += said.injected
-            if said.human and (said.wrapped or not carrier):
+            if said.human:
                 kept.append(Text(said.human, block.extra))
-            elif said.human:
-                injected += 1
+        if kept or not injected:
+            self._say(kept, time, injected, place)
+            return None if kept else "empty-message"
+        # The fate of the message counts one of them.
+        self._say(kept, time, injected - 1, place)
+        return "injection-skipped"
+
+    def _say(self, human: list[Block], time: int | None, injected: int, place: str) -> None:
+        """Open a turn with what a human said, if anything; count the rest."""
+        if human:
+            self.turns.prompt(human, time=time)
+            self._prompted = True
         if injected:
             self._ctx.ledger.note("injection-skipped", place, injected)
-        if any(isinstance(block, Text) for block in kept) or (kept and not carrier):
-            self.turns.prompt(kept, time=time)
-            return None
-        if carrier:
-            return None
-        return "injection-skipped" if injected else "empty-message"
-
-    def _answer(
-        self, call_id: Any, content: list[Block], time: int | None, place: str, *, is_error: bool
-    ) -> None:
-        known = call_id if isinstance(call_id, str) and call_id else self.turns.unanswered()
-        if known is None:
-            self._ctx.ledger.note("orphan-tool-result", place)
-            return
-        self.turns.result(ToolResult(known, content, is_error, time), place)
-
-    def _xml_result(self, text: str, time: int | None, place: str) -> bool:
-        """Take a result that is text, and the human's words inside it."""
-        name, result = result_of(text)
-        said = take_apart(result)
-        call = self.turns.unanswered(name) or self.turns.unanswered()
-        if call is None:
-            self._ctx.ledger.note("orphan-tool-result", place)
-            return True
-        self._ctx.ledger.note("tool-result-text-fallback", place)
-        shown = result if said.wrapped else said.human
-        self.turns.result(ToolResult(call, [Text(shown)] if shown else [], time=time), place)
-        if said.wrapped and said.human:
-            self.turns.prompt([Text(said.human)], time=time)
-        return True
 
     def _assistant(
-        self, message: dict[str, Any], content: Any, time: int | None, place: str
+        self, message: dict[str, Any], content: Any, time: int | None, place: str, *, xml: bool
     ) -> str | None:
         blocks = self._blocks(content, place)
-        if not self.has_tool_blocks:
+        if xml and not any(isinstance(block, ToolCallBlock) for block in blocks):
             blocks = self._with_calls(blocks, place)
         for block in blocks:
             if isinstance(block, ToolCallBlock) and not block.id:
@@ -201,30 +193,3 @@ class Walk:
         elif isinstance(metrics.get("cost"), int | float):
             usage.extra = {"cost": metrics["cost"]}
         return usage
-
-    def deleted(self, span: list[Any]) -> None:
-        """Shadow the turns of a deleted range of messages; no summary says what was in it."""
-        if len(span) != 2 or not all(isinstance(n, int) for n in span):
-            return
-        inside = {
-            self._turn_of[n] for n in range(max(span[0], 0), min(span[1] + 1, len(self._turn_of)))
-        }
-        for number, turn in enumerate(self.turns.turns, 1):
-            if number in inside:
-                turn.shadowed = True
-        if inside:
-            self._ctx.ledger.note("compacted-unavailable", None)
-
-    def compacted(self, count: int, summary: dict[str, Any]) -> None:
-        """Shadow the turns of the first ``count`` messages; the next turn carries the summary."""
-        last = self._turn_of[min(count, len(self._turn_of)) - 1] if self._turn_of else 0
-        texts = [b.text for b in self._blocks(summary.get("content"), "summary")
-                 if isinstance(b, Text)]  # fmt: skip
-        for number, turn in enumerate(self.turns.turns, 1):
-            if number <= last:
-                turn.shadowed = True
-        text = "\n".join(texts)
-        if text.strip() and last < len(self.turns.turns):
-            self.turns.turns[last].compaction = Compaction(text, "cline")
-        else:
-            self._ctx.ledger.note("compacted-unavailable", None)
