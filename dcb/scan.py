@@ -151,9 +151,19 @@ def _files(record: Format, machine: Machine) -> list[Path]:
             found.update({str(path): path for path in base.glob(rest)})
         except OSError:
             continue
-    # A tool that compresses its files leaves both for a moment; they are one.
-    twins = {f"{name}.zst" for name in found}
+    # A tool that compresses its files, or writes them in another form, leaves both; they are one.
+    twins = {name for path in found.values() for name in _twins(record, path)}
     return [found[name] for name in sorted(found) if name not in twins]
+
+
+def _twins(record: Format, path: Path) -> Iterator[str]:
+    """Give the paths of companions that are named after a file and lie beside it."""
+    stem = path.name.partition(".")[0]
+    for pattern in record.companions:
+        if "{" in pattern and not any(mark in pattern for mark in "*?[/"):
+            name = pattern.replace("{name}", path.name).replace("{stem}", stem)
+            if name != path.name:
+                yield str(path.with_name(name))
 
 
 def _fill(pattern: str, machine: Machine) -> Path | None:

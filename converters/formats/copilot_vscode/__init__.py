@@ -13,10 +13,18 @@ Mutations of ``inputState`` are skipped: they are the input box, not the dialogu
 
 - A request is a turn. Where ``toolCallRounds`` exist they are the steps, with arguments and
   results; else the response items are, and arguments are what the item says of the command.
+- The response repeats the rounds. What it alone holds (an answer after the last round, thinking,
+  a call) is kept between them; an item is mapped when its words or its call are in a step. Its
+  edits are counted (``attachment-skipped``).
 - Results are there only where the file holds them (``tool-result-missing``).
+- A ``summary`` of a round, or beside the rounds (``summary``, ``summaries``), is a compaction
+  before the turn; where a request has several the last counts.
+- Items with ``subAgentInvocationId`` are the work of a subagent: a session of its own.
 - Withdrawn requests (``isHidden``, ``shouldBeRemovedOnSend``) are skipped, a repeated request id
   replaces the earlier one.
-- Token counts of a request, where newer builds write them, go to its last step.
+- Token counts of a request, where newer builds write them, go to its last step. One count without
+  the other is no usage (``usage-invalid``) and stays in ``x-dcb.usage``.
+- Where a session's ``.json`` has its ``.jsonl`` beside it, the editor went on in the second.
 
 Names of people in exports are not read. Older sessions inside ``state.vscdb`` are not read.
 """
@@ -93,5 +101,5 @@ FORMAT = Format(
         "darwin": _places("Library/Application Support"),
         "win32": _places("AppData/Roaming"),
     },
-    companions=("../workspace.json",),
+    companions=("{stem}.json", "../workspace.json"),
 )

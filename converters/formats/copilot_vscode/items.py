@@ -1,4 +1,4 @@
-"""Response items and tool call rounds into steps."""
+"""Response items into steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from converters.turns import TurnBuilder
     from converters.types import Context
 
-__all__ = ["Asked", "Items", "rounds_of", "text_of"]
+__all__ = [
+    "Asked",
+    "Items",
+    "Shown",
+    "leave",
+    "named",
+    "shown_text",
+    "tool_data",
+    "words_of",
+]
 
 _QUIET: Final = (
     "prepareToolInvocation", "codeblockUri", "undoStop", "progressMessage", "progressTask",
@@ -22,7 +31,7 @@ _QUIET: Final = (
 )  # fmt: skip
 
 
-def _words(value: Any) -> str:
+def words_of(value: Any) -> str:
     """Give the text of a string, a ``{value}``, or a list of strings."""
     if isinstance(value, dict):
         value = value.get("value")
@@ -31,12 +40,12 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _text(item: dict[str, Any]) -> str:
+def shown_text(item: dict[str, Any]) -> str:
     """Give the running text of a response item; empty for items that are none."""
     kind = item.get("kind")
     if kind is None or kind == "markdownContent":
         value = item.get("value")
-        return _words(item.get("content") if value is None else value)
+        return words_of(item.get("content") if value is None else value)
     if kind == "inlineReference":
         name = item.get("name")
         if isinstance(name, str):
@@ -47,13 +56,35 @@ def _text(item: dict[str, Any]) -> str:
     return ""
 
 
-def text_of(items: list[Any]) -> str:
-    """Give the text that the panel showed: items joined without a separator."""
-    return "".join(_text(item) for item in items if isinstance(item, dict))
+class Shown(NamedTuple):
+    """An item of a response with its place."""
+
+    place: str
+    item: Any
+
+
+class Asked(NamedTuple):
+    """What a request says of its whole response: model, time (ms), place."""
+
+    model: str | None
+    time: int | None
+    place: str
+
+
+def leave(shown: Shown, fate: Callable[..., None]) -> None:
+    """Count an item that is no dialogue."""
+    item = shown.item
+    kind = item.get("kind") if isinstance(item, dict) else None
+    if not isinstance(item, dict):
+        fate("malformed-record", shown.place, kind="item")
+    elif kind in _QUIET or kind is None:
+        fate("record-skipped", shown.place, kind=str(kind))
+    else:
+        fate("unknown-record", shown.place, kind=str(kind)[:40])
 
 
 class Items:
-    """Builds steps out of response items, for requests without rounds."""
+    """Builds steps out of response items: all of them, or what no round holds."""
 
     def __init__(self, turns: TurnBuilder, ctx: Context, fate: Callable[..., None]) -> None:
         self._turns = turns
@@ -63,16 +94,13 @@ class Items:
         self._results: list[ToolResult] = []
         self._words: list[str] = []
 
-    def take(self, items: list[Any], model: str | None, time: int | None, place: str) -> None:
-        """Take the items of one response: text after a call begins a new step."""
+    def take(self, items: list[Shown], model: str | None, time: int | None) -> None:
+        """Take items of one response: text after a call begins a new step."""
         called = False
-        for index, item in enumerate(items):
-            at = f"{place}/response/{index}"
-            if not isinstance(item, dict):
-                self._fate("malformed-record", at, kind="item")
-                continue
-            kind = item.get("kind")
-            text = _text(item)
+        for shown in items:
+            at, item = shown
+            kind = item.get("kind") if isinstance(item, dict) else None
+            text = shown_text(item) if isinstance(item, dict) else ""
             if text or kind == "thinking":
                 if called:
                     self._close(model, time)
@@ -89,16 +117,14 @@ class Items:
                 self._blocks.append(Text(f"[edit: {_path(item)}]"))
                 self._ctx.ledger.note("attachment-skipped", at, kind="textEditGroup")
                 self._fate(None, at)
-            elif kind in _QUIET or kind is None:
-                self._fate("record-skipped", at, kind=str(kind))
             else:
-                self._fate("unknown-record", at, kind=str(kind)[:40])
+                leave(shown, self._fate)
         self._close(model, time)
 
     def _say(self, kind: Any, text: str, item: dict[str, Any]) -> None:
         if kind == "thinking":
             self._flush_words()
-            thought = _words(item.get("value"))
+            thought = words_of(item.get("value"))
             if thought:
                 self._blocks.append(Reasoning(thought))
         else:
@@ -116,7 +142,7 @@ class Items:
             identity = f"call{place.replace('/', '-')}"
             self._ctx.ledger.note("id-minted", place)
         tool = item.get("toolId")
-        arguments, output = _tool_data(item)
+        arguments, output = tool_data(item)
         text = jsonio.dumps(arguments).decode()
         name = tool if isinstance(tool, str) and tool else "tool"
         self._blocks.append(ToolCallBlock(identity, name, text))
@@ -138,7 +164,7 @@ def _path(item: dict[str, Any]) -> str:
     return path if isinstance(path, str) else "?"
 
 
-def _tool_data(item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+def tool_data(item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Give what an item says of a call's arguments, and its output where it holds one."""
     data = item.get("toolSpecificData")
     data = data if isinstance(data, dict) else {}
@@ -147,125 +173,34 @@ def _tool_data(item: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     command = data.get("command") or (line.get("original") if isinstance(line, dict) else None)
     if isinstance(command, str):
         arguments["command"] = command
-    details = item.get("resultDetails")
     output: str | None = None
+    if data.get("kind") == "subagent":
+        names = ("description", "prompt")
+        arguments |= {name: data[name] for name in names if isinstance(data.get(name), str)}
+        output = data["result"] if isinstance(data.get("result"), str) else None
+    details = item.get("resultDetails")
     if isinstance(details, dict):
         if isinstance(details.get("input"), str):
             arguments["input"] = details["input"]
         parts = details.get("output")
         if isinstance(parts, list):
-            texts = [_words(part) for part in parts]
+            texts = [words_of(part) for part in parts]
             output = "\n".join(text for text in texts if text)
     shown = data.get("terminalCommandOutput")
     shown = shown.get("text") if isinstance(shown, dict) else shown
     if isinstance(shown, str):
         output = shown
     if not arguments:
-        message = _words(item.get("invocationMessage")) or _words(item.get("pastTenseMessage"))
+        message = words_of(item.get("invocationMessage")) or words_of(item.get("pastTenseMessage"))
         if message:
             arguments["message"] = message
     return arguments, output
 
 
-class Asked(NamedTuple):
-    """What a request says of its whole response: model, time (ms), place."""
-
-    model: str | None
-    time: int | None
-    place: str
-
-
-def rounds_of(
-    turns: TurnBuilder, metadata: dict[str, Any], shown: str, asked: Asked, ctx: Context
-) -> str | None:
-    """Build a step of each round; give the summary that a round carries, if any.
-
-    ``shown`` is the panel's text; what it has beyond the rounds becomes a last step.
-    """
-    model, time, place = asked
-    rounds = metadata["toolCallRounds"]
-    results = metadata.get("toolCallResults")
-    results = results if isinstance(results, dict) else {}
-    summary: str | None = None
-    said = ""
-    for index, entry in enumerate(rounds):
-        at = f"{place}/result/metadata/toolCallRounds/{index}"
-        if not isinstance(entry, dict):
-            ctx.ledger.note("malformed-block", at)
-            continue
-        blocks = _round_blocks(entry, turns, ctx, at)
-        response = entry.get("response")
-        said += response if isinstance(response, str) else ""
-        if isinstance(entry.get("summary"), str) and entry["summary"].strip():
-            summary = entry["summary"]
-        if not blocks:
-            continue
-        turns.step(blocks, time=time, model=model)
-        for block in blocks:
-            if isinstance(block, ToolCallBlock) and block.id in results:
-                text = _result_text(results[block.id])
-                turns.result(ToolResult(block.id, [Text(text)] if text else []), at)
-    rest = shown[len(said) :] if shown.startswith(said) else ""
-    if rest.strip() and said:
-        turns.step([Text(rest)], time=time, model=model)
-    elif shown.strip() and not said:
-        turns.step([Text(shown)], time=time, model=model)
-    return summary
-
-
-def _round_blocks(
-    entry: dict[str, Any], turns: TurnBuilder, ctx: Context, place: str
-) -> list[Block]:
-    blocks: list[Block] = []
-    thinking = entry.get("thinking")
-    if isinstance(thinking, dict):
-        text = _words(thinking.get("text"))
-        if text:
-            blocks.append(Reasoning(text))
-        if thinking.get("encrypted"):
-            ctx.ledger.note("reasoning-encrypted", place)
-    response = entry.get("response")
-    if isinstance(response, str) and response:
-        blocks.append(Text(response))
-    calls = entry.get("toolCalls")
-    for call in calls if isinstance(calls, list) else ():
-        name = call.get("name") if isinstance(call, dict) else None
-        identity = call.get("id") if isinstance(call, dict) else None
-        if not (isinstance(name, str) and name and isinstance(identity, str) and identity):
-            ctx.ledger.note("malformed-call", place)
-            continue
-        if turns.declared(identity):
-            ctx.ledger.note("duplicate-tool-call", place)
-            continue
-        arguments = call.get("arguments")
-        text = arguments if isinstance(arguments, str) else jsonio.dumps(arguments or {}).decode()
-        blocks.append(ToolCallBlock(identity, name, text))
-    return blocks
-
-
-def _result_text(value: Any) -> str:
-    """Give the text of a tool result: ``content[].value``, text or a tree of text nodes."""
-    content = value.get("content") if isinstance(value, dict) else value
-    texts = []
-    for part in content if isinstance(content, list) else ():
-        inner = part.get("value") if isinstance(part, dict) else part
-        texts.append(inner if isinstance(inner, str) else _tree_text(inner))
-    return "\n".join(text for text in texts if text)
-
-
-def _tree_text(value: Any) -> str:
-    """Give the text leaves of a rendered prompt tree, in order."""
-    found: list[str] = []
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, dict):
-            if isinstance(node.get("text"), str):
-                found.append(node["text"])
-                continue
-            children = node.get("children")
-            node = node.get("node") if children is None else children
-            stack.append(node)
-        elif isinstance(node, list):
-            stack += reversed(node)
-    return "".join(found)
+def named(call: Any) -> tuple[str, str] | None:
+    """Give id and name of a call of a round; ``None`` when one is missing."""
+    identity = call.get("id") if isinstance(call, dict) else None
+    name = call.get("name") if isinstance(call, dict) else None
+    if isinstance(identity, str) and identity and isinstance(name, str) and name:
+        return identity, name
+    return None

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
 from converters.errors import BadInput, DcbError
-from converters.formats.copilot_vscode.items import Asked, Items, rounds_of, text_of
+from converters.formats.copilot_vscode.items import Asked, Items, Shown
 from converters.formats.copilot_vscode.log import replay
-from converters.ir import Block, Compaction, Extra, Meta, Session, Text, Usage
+from converters.formats.copilot_vscode.rounds import compaction_of, rounds_of
+from converters.formats.copilot_vscode.subagents import Subagents
+from converters.ir import Block, Extra, Meta, Session, Text
 from converters.ledger import Ledger
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from converters.ir import Usage
     from converters.types import Context, Input
 
 __all__ = ["read"]
 
+_TOKENS: Final = ("promptTokens", "completionTokens", "outputTokens")
+
 
 def read(source: Input, ctx: Context) -> Iterator[Session]:
-    """Give the session of a file, of either container."""
+    """Give the session of a file, of either container, and its subagents."""
     with source.open() as stream:
         start = jsonio.leading_values(stream.read(1 << 16))
     first = start[0] if start else None
@@ -33,12 +38,12 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
         counted = False
     if not isinstance(root, dict):
         raise BadInput("no chat session", path=source.name)
-    session = _session(root, source, ctx, counted=counted)
-    if session is not None:
-        yield session
+    yield from _sessions(root, source, ctx, counted=counted)
 
 
-def _session(root: dict[str, Any], source: Input, ctx: Context, *, counted: bool) -> Session | None:
+def _sessions(
+    root: dict[str, Any], source: Input, ctx: Context, *, counted: bool
+) -> Iterator[Session]:
     walk = _Walk(ctx, counted=counted)
     requests = root.get("requests")
     if counted:
@@ -62,23 +67,22 @@ def _session(root: dict[str, Any], source: Input, ctx: Context, *, counted: bool
             walk.request(request, place)
     turns = walk.turns.finish()
     if not turns:
-        return None
+        return
     own = root.get("sessionId")
     own = own if isinstance(own, str) and own else None
     title = root.get("customTitle")
     model = next((step.model for turn in turns for step in turn.steps if step.model), None)
-    return Session(
-        meta=Meta(
-            own or source.stem,
-            ctx.ms(root.get("creationDate"), "/creationDate"),
-            _cwd(source),
-            own,
-        ),
+    meta = Meta(
+        own or source.stem, ctx.ms(root.get("creationDate"), "/creationDate"), _cwd(source), own
+    )
+    yield Session(
+        meta=meta,
         title=title if isinstance(title, str) and title else None,
         provider="copilot-vscode",
         model=model,
         turns=turns,
     )
+    yield from walk.subagents.sessions(meta)
 
 
 def _cwd(source: Input) -> str | None:
@@ -104,6 +108,7 @@ class _Walk:
 
     def __init__(self, ctx: Context, *, counted: bool) -> None:
         self.turns = TurnBuilder(ctx.ledger)
+        self.subagents = Subagents(ctx, self.fate)
         self._ctx = ctx
         self._counted = counted
 
@@ -142,12 +147,15 @@ class _Walk:
         result = result if isinstance(result, dict) else {}
         metadata = result.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
-        summary = self._steps(items, metadata, model, time, place)
-        if summary:
+        asked = Asked(model, time, place)
+        shown = [Shown(f"{place}/response/{index}", item) for index, item in enumerate(items)]
+        self._steps(self.subagents.take(shown, time), metadata, asked)
+        compaction = compaction_of(metadata, asked, self._ctx)
+        if compaction is not None:
             for earlier in self.turns.turns[:-1]:
                 earlier.shadowed = True
-            turn.compaction = Compaction(summary, "copilot-vscode")
-        self._finish(request, result, metadata, place)
+            turn.compaction = compaction
+        self._finish(request, result, metadata, asked)
 
     def _prompt(self, request: dict[str, Any], place: str) -> list[Block]:
         message = request.get("message")
@@ -165,54 +173,62 @@ class _Walk:
                 self._ctx.ledger.note("attachment-skipped", place, kind="variable")
         return blocks
 
-    def _steps(
-        self,
-        items: list[Any],
-        metadata: dict[str, Any],
-        model: str | None,
-        time: int | None,
-        place: str,
-    ) -> str | None:
-        """Build the steps; give the summary of a compaction, if a round carries one."""
+    def _steps(self, items: list[Shown], metadata: dict[str, Any], asked: Asked) -> None:
+        """Build the steps: of the rounds where there are any, else of what the panel shows."""
         rounds = metadata.get("toolCallRounds")
         if isinstance(rounds, list) and any(isinstance(r, dict) for r in rounds):
-            self.fate(None, place, len(items))
-            last = text_of(items)
-            asked = Asked(model, time, place)
-            return rounds_of(self.turns, metadata, last, asked, self._ctx)
-        Items(self.turns, self._ctx, self.fate).take(items, model, time, place)
-        summary = metadata.get("summary")
-        text = summary.get("text") if isinstance(summary, dict) else summary
-        return text if isinstance(text, str) and text.strip() else None
+            rounds_of(self.turns, metadata, items, asked, ctx=self._ctx, fate=self.fate)
+        else:
+            Items(self.turns, self._ctx, self.fate).take(items, asked.model, asked.time)
 
     def _finish(
         self,
         request: dict[str, Any],
         result: dict[str, Any],
         metadata: dict[str, Any],
-        place: str,
+        asked: Asked,
     ) -> None:
         details = result.get("errorDetails")
         code = str(details.get("code")) if isinstance(details, dict) else ""
         if request.get("isCanceled") is True or "cancel" in code.lower():
             self.turns.abort()
+        self._count_tokens(asked, request, result, metadata)
+
+    def _count_tokens(self, asked: Asked, *holders: dict[str, Any]) -> None:
+        """Put the token counts of a request on its last step; a request without one gets one."""
+        found, unread = _counts(holders)
+        usage = next((usage for _, usage in found if usage is not None), None)
         step = self.turns.current
-        usage = _usage(request, result, metadata)
-        if usage is not None and step is not None:
-            step.usage = usage
-        elif isinstance(result.get("usage"), dict) and usage is None:
-            self._ctx.ledger.note("usage-invalid", place)
+        if usage is not None:
+            if step is not None:
+                step.usage = usage
+            elif usage.input_tokens or usage.output_tokens:
+                self.turns.step(time=asked.time, model=asked.model, usage=usage)
+        elif found:
+            step = step or self.turns.step(time=asked.time, model=asked.model)
+            step.extra = {**(step.extra or {}), "usage": found[0][0]}
+        if (found or unread) and usage is None:
+            self._ctx.ledger.note("usage-invalid", asked.place)
 
 
-def _usage(*holders: dict[str, Any]) -> Usage | None:
-    """Give the token counts of a request, wherever the build wrote them."""
+def _counts(
+    holders: tuple[dict[str, Any], ...],
+) -> tuple[list[tuple[dict[str, Any], Usage | None]], bool]:
+    """Give the token counts that a request states, wherever the build wrote them, as they stand.
+
+    With each what it says in the words of the IR, or ``None`` where it is no usage; and whether
+    there is a ``usage`` that names no counts.
+    """
+    found = []
+    unread = False
     for holder in holders:
         for value in (holder, holder.get("usage")):
-            if isinstance(value, dict) and "promptTokens" in value:
-                return sanitize_usage(
-                    {
-                        "inputTokens": value["promptTokens"],
-                        "outputTokens": value.get("completionTokens", value.get("outputTokens")),
-                    }
-                )
-    return None
+            own = value if isinstance(value, dict) else {}
+            counts = {name: own[name] for name in _TOKENS if own.get(name) is not None}
+            if counts:
+                output = counts.get("completionTokens", counts.get("outputTokens"))
+                both = {"inputTokens": counts.get("promptTokens"), "outputTokens": output}
+                found.append((counts, sanitize_usage(both)))
+            elif value and value is not holder:
+                unread = True
+    return found, unread
