@@ -11,7 +11,9 @@ A record is a message of ``messages``, a line of the recording or a content of a
 recording is replayed: a line with a known id replaces the message (``duplicate-record``),
 ``{"$set": {...}}`` merges into the metadata, and ``{"$rewindTo": id}`` takes back that message and
 what follows: a branch. A ``messages`` in the metadata replaces the list, as compactions do; what
-is gone then stays in front, shadowed.
+is gone then stays in front, shadowed, unless it comes back. Within one list nothing replaces
+anything, whatever the ids, and an empty id is none. A file whose first line is no whole value
+is one document, unless messages follow on lines of their own.
 
 - Tool results stand inside their calls; in checkpoints in the next user content.
 - ``thoughts`` become reasoning, subject and description.

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
 from converters.formats.gemini.projects import cwd_of
-from converters.formats.gemini.replay import Placed, Recording, recording_of
+from converters.formats.gemini.replay import (
+    Placed,
+    Recording,
+    Rewritten,
+    recording_of,
+)
 from converters.formats.gemini.walk import Walk
 from converters.ir import Extra, Meta, Session
 from converters.ledger import Ledger
@@ -98,6 +103,7 @@ def _agents(session: Session) -> dict[str, str]:
 
 
 def _leave_out(found: Recording, ctx: Context) -> None:
+    _account(found, ctx.ledger, set())
     left = [*found.messages, *(placed for branch in found.branches for placed in branch.own)]
     left += [placed for _, gone in found.rewritten for placed in gone]
     for place, _ in left:
@@ -133,37 +139,49 @@ def _sessions(
         extra: Extra = {"branches": kept} if kept else {}
         if parent is not None:
             extra["parent"] = parent
-        session = _session(found, found.messages, source, ctx, told)
+        path = found.path(found.messages, len(found.rewritten))
+        session = _session(found, path, source, ctx, told)
         if session is not None:
             session.extra = {**(session.extra or {}), **extra} or None
             yield session
     for number, branch in enumerate(found.branches, 1):
         if wanted not in ("all", number):
             continue
-        session = _session(found, [*branch.before, *branch.own], source, ctx, told)
+        path = found.path([*branch.before, *branch.own], branch.rewritten)
+        session = _session(found, path, source, ctx, told)
         if session is not None:
             session.meta.id = f"{session.meta.id}~b{number}"
             session.extra = {**(session.extra or {}), "branch": {"of": identity, "n": number}}
             yield session
+    _account(found, ledger, told)
     left = [placed for placed in found.messages if placed.place not in told]
     left += [placed for _, gone in found.rewritten for placed in gone if placed.place not in told]
     if left:
         ledger.skipped("branch-collapsed", left[0].place, len(left))
 
 
+def _account(found: Recording, ledger: Ledger, told: set[str | int]) -> None:
+    """Give their fate to earlier versions of messages that no path had."""
+    for place in found.repeated:
+        if place not in told:
+            told.add(place)
+            ledger.skipped("duplicate-record", place, kind="message")
+
+
 def _session(
     found: Recording,
-    messages: list[Placed],
+    path: list[Rewritten],
     source: Input,
     ctx: Context,
     told: set[str | int],
 ) -> Session | None:
     """Make a session of messages; those in ``told`` have their fate from another path."""
     walk = Walk(ctx, ctx.ledger)
-    for line, gone in found.rewritten:
+    for line, gone in path[:-1]:
         _take(walk, gone, told)
-        walk.compacted(line)
-    _take(walk, messages, told)
+        if gone:
+            walk.compacted(line)
+    _take(walk, path[-1].gone, told)
     turns = walk.finish()
     if not turns:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,52 +17,24 @@ from converters.ledger import Ledger
 from converters.opening import Memory
 from converters.reading import Skipped, Unit, read_unit, units
 from converters.types import Context, Head, Options
+from tests.converters.formats.gemini_recordings import (
+    FOLDER,
+    HEAD,
+    SID,
+    START,
+    call,
+    model,
+    one,
+    response,
+    texts,
+    user,
+)
 from tests.converters.formats.vectors import expected, projection, table, vectors
 from tests.paths import CORPUS, GOLDEN, needs_shared
 from tests.reading import counts, lines, read
 from tests.wrong_types import WRONG, check_survived, places, put
 
 DEVIATIONS = table("deviations_gemini.json")
-SID = "0aa1b2c3-1111-4222-8333-444455556666"
-START = 1767780000000
-FOLDER = "/home/kim/boats"
-HASH = hashlib.sha256(FOLDER.encode()).hexdigest()
-HEAD = {"sessionId": SID, "projectHash": HASH, "startTime": "2026-01-07T10:00:00.000Z"}
-
-
-def user(number: int, content: Any, **more: Any) -> dict[str, Any]:
-    stamp = f"2026-01-07T10:00:{number:02}.000Z"
-    return {"id": f"u{number}", "timestamp": stamp, "type": "user", "content": content, **more}
-
-
-def model(number: int, content: Any, **more: Any) -> dict[str, Any]:
-    return user(number, content, **more) | {"id": f"g{number}", "type": "gemini"} | more
-
-
-def call(name: str, identity: str | None = "c1", **more: Any) -> dict[str, Any]:
-    made = {"name": name, "args": {"a": 1}, "status": "success", **more}
-    return made if identity is None else {"id": identity, **made}
-
-
-def response(value: dict[str, Any], **more: Any) -> list[Any]:
-    return [{"functionResponse": {"name": "x", "response": value, **more}}]
-
-
-def one(*records: Any, **options: Any) -> tuple[Session, dict[str, int]]:
-    sessions, report = read(FORMAT, lines(HEAD, *records), "session-1.jsonl", **options)
-    (session,) = sessions
-    found = counts(report)
-    found.pop("cwd-missing", None)
-    return session, found
-
-
-def texts(session: Session) -> list[str]:
-    """Give prompts and answers in order."""
-    found = []
-    for turn in session.turns:
-        found.append(turn.prompt)
-        found += [b.text for s in turn.steps for b in s.content if isinstance(b, Text)]
-    return found
 
 
 @needs_shared
@@ -119,113 +90,6 @@ def test_probe() -> None:
     environment = {"role": "user", "parts": [{"text": "<session_context>\nlinux"}]}
     assert score([environment, *contents]) == 90
     assert score({"history": [environment]}) == 90
-
-
-# replay
-
-
-def test_a_line_with_a_known_id_takes_the_place_of_the_earlier_one() -> None:
-    session, found = one(
-        user(1, "q"), model(2, "dra"), user(3, "r"), model(2, "draft", tokens={"input": 1})
-    )
-    assert texts(session) == ["q", "draft", "r"]
-    assert session.turns[0].steps[0].usage == Usage(1, 0, 0, None, 0, {"usage": {"input": 1}})
-    assert found == {"duplicate-record": 1}
-
-
-def test_metadata_merges() -> None:
-    session, found = one(
-        {"lastUpdated": "x"},
-        user(1, "q"),
-        {"$set": {"summary": "A title", "lastUpdated": "y"}},
-        {"$set": 5},
-    )
-    assert session.title == "A title"
-    assert session.extra == {"native": {"projectHash": HASH, "lastUpdated": "y"}}
-    assert found == {"malformed-record": 1}
-
-
-def test_rewound_messages_are_branches() -> None:
-    records = [
-        user(1, "q"),
-        model(2, "a"),
-        user(3, "wrong"),
-        model(4, "w"),
-        {"$rewindTo": "u3"},
-        user(5, "right"),
-        {"$rewindTo": "nowhere"},
-        user(6, "anew"),
-        {"$rewindTo": "u6"},
-        {"$rewindTo": "u6"},
-        user(7, "end"),
-    ]
-    session, found = one(*records)
-    assert texts(session) == ["end"]
-    assert found == {"branch-collapsed": 6}
-    assert session.extra is not None
-    kept = session.extra["branches"]
-    assert [[m["id"] for m in branch["messages"]] for branch in kept] == [
-        ["u3", "g4"],
-        ["u1", "g2", "u5"],
-        ["u6"],
-    ]
-    assert [branch["parent"] for branch in kept] == ["g2", None, None]
-
-    sessions, report = read(FORMAT, lines(HEAD, *records), "session-1.jsonl", branch="all")
-    assert [s.meta.id for s in sessions] == [SID, *(f"{SID}~b{n}" for n in (1, 2, 3))]
-    assert [texts(s) for s in sessions] == [
-        ["end"],
-        ["q", "a", "wrong", "w"],
-        ["q", "a", "right"],
-        ["anew"],
-    ]
-    assert "branch-collapsed" not in counts(report)
-
-    sessions, report = read(FORMAT, lines(HEAD, *records), "session-1.jsonl", branch=1)
-    assert [texts(s) for s in sessions] == [["q", "a", "wrong", "w"]]
-    assert sessions[0].extra is not None
-    assert sessions[0].extra["branch"] == {"of": SID, "n": 1}
-    assert counts(report)["branch-collapsed"] == 3
-    assert report.records.mapped == 9
-
-
-def test_rewinding_takes_linear_time() -> None:
-    records: list[Any] = [user(n, f"t{n}") | {"id": f"k{n}"} for n in range(20_000)]
-    records += [{"$rewindTo": f"k{number}"} for number in range(19_999, 0, -1)]
-    sessions, _ = read(FORMAT, lines(HEAD, *records), "session-1.jsonl")
-    assert texts(sessions[0]) == ["t0"]
-
-
-def test_a_rewritten_history_keeps_what_was_before_shadowed() -> None:
-    session, found = one(
-        user(1, "old"),
-        model(2, "gone"),
-        user(3, "kept"),
-        {"$set": {"messages": [user(3, "kept"), model(4, "new"), 7]}},
-        user(5, "next"),
-    )
-    assert texts(session) == ["old", "gone", "kept", "new", "next"]
-    assert [turn.shadowed for turn in session.turns] == [True, False, False]
-    assert found == {"compacted-unavailable": 1, "duplicate-record": 1, "malformed-record": 1}
-
-
-def test_a_document_on_the_first_line_goes_on_in_the_next_ones() -> None:
-    data = lines({**HEAD, "messages": [user(1, "q")]}, model(2, "a"))
-    sessions, report = read(FORMAT, data, "session-1.jsonl")
-    assert texts(sessions[0]) == ["q", "a"]
-    assert report.records.total == 3
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-def test_one_document(indent: int | None) -> None:
-    document = {**HEAD, "messages": [user(1, "q"), model(2, "a"), 5]}
-    data = json.dumps(document, indent=indent).encode()
-    sessions, report = read(FORMAT, data, "session-1.json")
-    assert texts(sessions[0]) == ["q", "a"]
-    assert report.records.total == 3
-    for cut in range(len(data) - 1, data.rindex(b"5"), -1):
-        sessions, report = read(FORMAT, data[:cut], "session-1.json")
-        assert texts(sessions[0]) == ["q", "a"]
 
 
 # messages
