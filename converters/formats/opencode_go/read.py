@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
 from converters import sqlitedb
 from converters.images import degraded, inline_image
 from converters.ir import Block, Extra, Meta, Reasoning, Session, Text, ToolCallBlock, ToolResult
+from converters.shapes.cells import value_of
 from converters.text import parse_time
 from converters.turns import TurnBuilder
 from converters.types import Listed
@@ -221,12 +220,7 @@ class _Walk:
 
 def _parts(value: Any, ledger: Ledger, place: str) -> _Found | None:
     """Parse the parts of a message; ``None`` when the cell is no JSON list."""
-    if isinstance(value, str):
-        value = value.encode("utf-8", "replace")
-    try:
-        parts = msgspec.json.decode(value) if isinstance(value, bytes) else None
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        parts = None
+    parts = value_of(value, ledger, place)
     if not isinstance(parts, list):
         return None
     blocks: list[Block] = []
