@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters import jsonio, sqlitedb
-from converters.formats.opencode.stores import cell
-from converters.formats.opencode.walk import Walk, file_of, text_of
+from converters.formats.opencode import tables
+from converters.formats.opencode.members import error_of, file_of, is_left_out, text_of
+from converters.formats.opencode.walk import Walk
 from converters.ir import Block, Extra, Reasoning, Text, ToolCallBlock, ToolResult
+from converters.shapes.cells import object_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,40 +19,54 @@ if TYPE_CHECKING:
 
 __all__ = ["read_v2"]
 
-_ROWS: Final = "SELECT * FROM session_message WHERE session_id IS ? ORDER BY seq, id"
 _INJECTED: Final = ("synthetic", "system", "skill")
 _QUIET: Final = ("idle", "agent-switched", "model-switched", "location-switched")
 
 
 def read_v2(source: Input, ctx: Context) -> Iterator[Session]:
-    """Give the sessions of a version 2 database."""
+    """Give the sessions of a version 2 database; then messages that have lost theirs."""
     connection = source.database()
     try:
         connection.execute("BEGIN")
         sqlitedb.require(connection, "session_v2", "session_message")
-        sessions = list(sqlitedb.rows(connection, "SELECT * FROM session_v2 ORDER BY id"))
-        for info in sessions:
+        sessions = tables.sessions(connection, "session_v2")
+        sql = tables.query(
+            connection, "session_message", "session_id IS ?", "seq", "time_created", "id"
+        )
+        for identity, info in sessions.items():
             place = sqlitedb.place(info, "session_v2")
-            rows = sqlitedb.rows(
-                connection, _ROWS, (info.get("id"),), ctx.ledger,
-                table="session_message", record=True,
-            )  # fmt: skip
-            if text_of(info.get("parent_id")) and ctx.options.subagents == "skip":
+            rows = _rows(connection, sql, identity, ctx)
+            if is_left_out(info, ctx):
                 ctx.ledger.skipped("subagent-skipped", place, sum(1 for _ in rows))
                 continue
-            walk = Walk(ctx)
-            for row in rows:
-                _row(row, walk, ctx)
-            session = walk.session(info, place)
+            session = _walk(rows, ctx).session(info, place)
+            if session is not None:
+                yield session
+        for identity in tables.lost(connection, "session_message", sessions):
+            place = f"session_message.session_id={str(identity)[:60]}"
+            session = _walk(_rows(connection, sql, identity, ctx), ctx).lost(identity, place)
             if session is not None:
                 yield session
     finally:
         connection.close()
 
 
+def _rows(connection: Any, sql: str, identity: Any, ctx: Context) -> Iterator[dict[str, Any]]:
+    return sqlitedb.rows(
+        connection, sql, (identity,), ctx.ledger, table="session_message", record=True
+    )
+
+
+def _walk(rows: Iterator[dict[str, Any]], ctx: Context) -> Walk:
+    walk = Walk(ctx)
+    for row in rows:
+        _row(row, walk, ctx)
+    return walk
+
+
 def _row(row: dict[str, Any], walk: Walk, ctx: Context) -> None:
     place = sqlitedb.place(row, "session_message")
-    data = cell(row.get("data"))
+    data = object_of(row.get("data"), ctx.ledger, place)
     kind = row.get("type")
     if data is None:
         ctx.ledger.skipped("malformed-record", place, kind=str(kind)[:40])
@@ -71,10 +87,7 @@ def _row(row: dict[str, Any], walk: Walk, ctx: Context) -> None:
         fate = "injection-skipped"
     else:
         fate = "record-skipped" if kind in _QUIET else "unknown-record"
-    if fate is None:
-        ctx.ledger.mapped()
-    else:
-        ctx.ledger.skipped(fate, place, kind=str(kind)[:40])
+    walk.fate(fate, place, str(kind)[:40])
 
 
 class _At(NamedTuple):
@@ -111,17 +124,25 @@ def _assistant(data: dict[str, Any], walk: Walk, at: _At, ctx: Context) -> str |
         if kind in ("text", "reasoning"):
             if text is not None:
                 blocks.append(Text(text) if kind == "text" else Reasoning(text))
+            elif kind == "reasoning" and part.get("metadata"):
+                ctx.ledger.note("reasoning-encrypted", at.place)
         elif kind == "tool":
             _tool(part, blocks, results, ctx, at.place)
         else:
             ctx.ledger.note("unknown-block", at.place, kind=str(kind)[:40])
-    if not blocks:
-        return "empty-message"
-    name = text_of(model.get("id")) if isinstance(model, dict) else None
-    walk.turns.step(blocks, time=at.ms, model=name, extra=at.extra)
-    for result in results:
-        walk.turns.result(result, at.place)
-    return None
+    error = error_of(data.get("error"))
+    extra = at.extra if error is None else {**(at.extra or {}), "error": error}
+    fate = None
+    if blocks:
+        name = text_of(model.get("id")) if isinstance(model, dict) else None
+        walk.turns.step(blocks, time=at.ms, model=name, extra=extra)
+        for result in results:
+            walk.turns.result(result, at.place)
+    else:
+        fate = "empty-message" if error is None else walk.failed(error)
+    if error is not None:
+        walk.turns.abort()
+    return fate
 
 
 def _tool(
@@ -160,7 +181,7 @@ def _compaction(data: dict[str, Any], walk: Walk, ms: int | None, place: str) ->
     if data.get("status") != "completed":
         return "record-skipped"
     texts = [text for name in ("summary", "recent") if (text := text_of(data.get(name)))]
-    walk.boundary("\n\n".join(texts), None, ms, place)
+    walk.boundary("\n\n".join(texts), ms, place)
     return None
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
-from converters.images import inline_image
+from converters.formats.opencode.members import (
+    error_of,
+    file_of,
+    is_left_out,
+    is_nothing,
+    model_of,
+    revert_of,
+    session_model,
+    text_of,
+    title_of,
+    tool_result,
+)
 from converters.ir import (
     Block,
     Extra,
@@ -17,23 +29,22 @@ from converters.ir import (
     ToolResult,
     Usage,
 )
-from converters.shapes.attachments import file_block
 from converters.turns import TurnBuilder, sanitize_usage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from converters.types import Context
 
-__all__ = ["Placed", "Walk", "file_of", "text_of", "tool_result"]
+__all__ = ["Message", "Placed", "Walk", "lost_session", "session_of"]
 
 Placed = tuple[str, dict[str, Any]]
+Message = tuple[str, dict[str, Any], list[Placed]]
+"""The place of a message, its object, and its parts."""
 
 _QUIET: Final = ("step-start", "step-finish", "snapshot", "patch", "agent", "subtask", "retry")
-_UNTITLED: Final = ("New session - ", "Child session - ")
-
-
-def text_of(value: Any) -> str | None:
-    """Give a text that says something, else ``None``."""
-    return value if isinstance(value, str) and value else None
+_SUBTASK: Final = ("command", "agent", "description")
+_NAMESPACE: Final = uuid.UUID("3d1c5c0e-6a1b-5d53-9f0a-4f2d7f0b8c11")
 
 
 class Walk:
@@ -46,6 +57,32 @@ class Walk:
         self._tail: str | None = None
         self._marked = False
         self._turn_of: dict[str, int] = {}
+
+    def take(self, messages: Iterable[Message], info: dict[str, Any], place: str) -> None:
+        """Take the messages of a session in order; what its revert withdrew is skipped.
+
+        A revert that names a part leaves the parts before it in place.
+        """
+        revert = revert_of(info, self._ctx.ledger, place)
+        gone = False
+        for at, message, parts in messages:
+            if revert is not None and not gone and message.get("id") == revert.message:
+                gone = True
+                if revert.part is not None:
+                    self.message(message, self._before(parts, revert.part), at)
+                    continue
+            if gone:
+                self._ctx.ledger.skipped("message-discarded", at, 1 + len(parts), "revert")
+            else:
+                self.message(message, parts, at)
+
+    def _before(self, parts: list[Placed], identity: str) -> list[Placed]:
+        """Give the parts before the one from which on a message was withdrawn."""
+        ids = [part.get("id") for _, part in parts]
+        end = ids.index(identity) if identity in ids else len(ids)
+        for at, _ in parts[end:]:
+            self._ctx.ledger.skipped("message-discarded", at, kind="revert")
+        return parts[:end]
 
     def message(self, info: dict[str, Any], parts: list[Placed], place: str) -> None:
         """Take one message; it and each of its parts get their fate."""
@@ -66,12 +103,18 @@ class Walk:
             for at, part in parts:
                 ledger.skipped("role-unknown", at, kind=str(part.get("type"))[:40])
             fate = "role-unknown"
-        if fate is None:
-            ledger.mapped()
-        else:
-            ledger.skipped(fate, place, kind=str(role)[:40])
+        self.fate(fate, place, str(role)[:40])
         if isinstance(identity, str):
             self._turn_of[identity] = len(self.turns.turns) - 1
+
+    def fate(self, rule: str | None, place: str, kind: str) -> None:
+        """Count a message: mapped without a rule, aside, or skipped."""
+        if rule is None:
+            self._ctx.ledger.mapped()
+        elif rule == "record-aside":
+            self._ctx.ledger.aside(rule, place, kind=kind)
+        else:
+            self._ctx.ledger.skipped(rule, place, kind=kind)
 
     def _native(self, info: dict[str, Any]) -> Extra | None:
         identity = info.get("id")
@@ -80,10 +123,13 @@ class Walk:
     def _user(self, info: dict[str, Any], parts: list[Placed], ms: int | None) -> str | None:
         ledger = self._ctx.ledger
         blocks: list[Block] = []
+        subtasks: list[Placed] = []
         marked = False
         for at, part in parts:
             kind = part.get("type")
-            if kind == "text":
+            if kind == "subtask":
+                subtasks.append((at, part))
+            elif kind == "text":
                 text = text_of(part.get("text"))
                 if part.get("synthetic") is True or part.get("ignored") is True:
                     ledger.skipped("injection-skipped", at, kind="synthetic")
@@ -104,10 +150,31 @@ class Walk:
         content = text_of(info.get("content"))
         if content is not None and not parts:
             blocks.append(Text(content))
+        extra = self._native(info)
+        tasks = self._subtasks(subtasks, blocks)
+        if tasks:
+            extra = {**(extra or {}), "subtasks": tasks}
         if not blocks:
             return None if marked else "empty-message"
-        self.turns.prompt(blocks, time=ms, extra=self._native(info))
+        self.turns.prompt(blocks, time=ms, extra=extra)
         return None
+
+    def _subtasks(self, parts: list[Placed], blocks: list[Block]) -> list[Extra]:
+        """Take the prompts of subtasks where they are all that a message says.
+
+        A typed command that runs as a subagent leaves its message with this part alone.
+        """
+        alone = not blocks
+        tasks: list[Extra] = []
+        for at, part in parts:
+            text = text_of(part.get("prompt"))
+            if not alone or text is None:
+                self._other(part, at)
+                continue
+            blocks.append(Text(text))
+            tasks.append({name: found for name in _SUBTASK if (found := text_of(part.get(name)))})
+            self._ctx.ledger.mapped()
+        return tasks
 
     def _other(self, part: dict[str, Any], place: str) -> None:
         kind = part.get("type")
@@ -127,22 +194,30 @@ class Walk:
         if content is not None and not parts:
             blocks.append(Text(content))
         usage = self._usage(info, place)
-        error = info.get("error")
-        name = error.get("name") if isinstance(error, dict) else None
-        if not blocks and usage is None:
-            if isinstance(name, str):
-                self.turns.abort()
-                return "record-skipped"
-            return "empty-message"
+        error = error_of(info.get("error"))
+        if not blocks and (usage is None or (error is not None and is_nothing(usage))):
+            if error is None:
+                return "empty-message"
+            self.turns.abort()
+            return self.failed(error)
         extra = self._native(info)
-        if isinstance(name, str):
-            extra = {**(extra or {}), "error": name}
-        self.turns.step(blocks, time=ms, model=_model(info), usage=usage, extra=extra)
+        if error is not None:
+            extra = {**(extra or {}), "error": error}
+        self.turns.step(blocks, time=ms, model=model_of(info), usage=usage, extra=extra)
         for result, at in results:
             self.turns.result(result, at)
-        if name == "MessageAbortedError":
+        if error is not None:
             self.turns.abort()
         return None
+
+    def failed(self, error: Extra) -> str:
+        """Take a message that is an error and nothing else: the open turn keeps it."""
+        turn = self.turns.turn
+        if turn is None:
+            return "record-skipped"
+        turn.extra = turn.extra or {}
+        turn.extra.setdefault("errors", []).append(error)
+        return "record-aside"
 
     def _answer_part(
         self,
@@ -214,12 +289,35 @@ class Walk:
             else:
                 texts.append(text)
                 self._ctx.ledger.mapped()
-        self.boundary("\n".join(texts), _model(info), ms, place)
-        return None
+        summary = "\n".join(texts)
+        usage, error = self._usage(info, place), error_of(info.get("error"))
+        usage = None if usage is None or is_nothing(usage) else usage
+        extra: Extra = {"error": error} if error is not None else {}
+        fate = None
+        if summary.strip():
+            extra |= (usage.extra or {}) if usage is not None else {}
+        elif usage is not None:
+            # A compaction that came to nothing has no place for what it cost.
+            extra |= self._native(info) or {}
+            self.turns.step(time=ms, model=model_of(info), usage=usage, extra=extra)
+        elif error is not None:
+            fate = self.failed(error)
+        self.boundary(summary, ms, place, model=model_of(info), extra=extra or None)
+        return fate
 
-    def boundary(self, summary: str, model: str | None, ms: int | None, place: str) -> None:
+    def boundary(
+        self,
+        summary: str,
+        ms: int | None,
+        place: str,
+        *,
+        model: str | None = None,
+        extra: Extra | None = None,
+    ) -> None:
         """Mark a compaction; turns from ``tail_start_id`` on stay in view."""
-        self.turns.compaction(summary, provider="opencode", model=model, time=ms, place=place)
+        self.turns.compaction(
+            summary, provider="opencode", model=model, time=ms, extra=extra, place=place
+        )
         start = self._turn_of.get(self._tail) if self._tail is not None else None
         if start is not None:
             for turn in self.turns.turns[max(start, 0) :]:
@@ -260,10 +358,7 @@ class Walk:
         if not turns:
             self._ctx.ledger.note("empty-session", place)
             return None
-        identity = str(info.get("id"))
-        title = text_of(info.get("title"))
-        if title is not None and title.startswith(_UNTITLED):
-            title = None
+        identity = self._identity(info.get("id"), place)
         time = info.get("time")
         created = time.get("created") if isinstance(time, dict) else None
         created = info.get("time_created", info.get("createdAt")) if created is None else created
@@ -284,64 +379,46 @@ class Walk:
                 identity, self._ctx.ms(created, place), text_of(info.get("directory")) or self.cwd,
                 identity,
             ),
-            title=title,
+            title=title_of(info),
             provider="opencode",
-            model=_session_model(info) or step_model,
+            model=session_model(info, self._ctx.ledger, place) or step_model,
             turns=turns,
             extra=extra or None,
         )  # fmt: skip
 
+    def lost(self, identity: Any, place: str) -> Session | None:
+        """Give the session of messages whose own is gone."""
+        session = self.session({"id": identity}, place)
+        if session is not None:
+            self._ctx.ledger.note("history-truncated", place)
+        return session
 
-def _model(info: dict[str, Any]) -> str | None:
-    model = info.get("model")
-    inner = (model.get("modelID") or model.get("id")) if isinstance(model, dict) else model
-    return text_of(info.get("modelID")) or text_of(inner)
-
-
-def _session_model(info: dict[str, Any]) -> str | None:
-    model = info.get("model")
-    if isinstance(model, str) and model.startswith("{"):
-        try:
-            model = jsonio.loads_exact(model)
-        except (ValueError, RecursionError):
-            return None
-    if isinstance(model, dict):
-        return text_of(model.get("id")) or text_of(model.get("modelID"))
-    return text_of(model)
+    def _identity(self, identity: Any, place: str) -> str:
+        """Give the id of the source; without one (a lost NULL) it is made of the content."""
+        if identity is not None:
+            return str(identity)
+        self._ctx.ledger.note("id-minted", place)
+        text = "\n".join(turn.prompt for turn in self.turns.turns[:20])
+        return str(uuid.uuid5(_NAMESPACE, text))
 
 
-def file_of(part: dict[str, Any], ledger: Any, place: str) -> Block:
-    """Give the block of a file: an image with bytes, or a placeholder with its entry."""
-    media = part.get("mime")
-    data = part.get("data") if part.get("data") is not None else part.get("url")
-    name = part.get("filename") or part.get("name")
-    if isinstance(media, str) and media.startswith("image/"):
-        image = inline_image(data, media, name) if _is_bytes(data) else None
-        if image is not None:
-            image.name = image.name or (name if isinstance(name, str) else None)
-            return image
-        ledger.note("attachment-skipped", place, kind="image")
-        return Text(f"[image] {name}" if isinstance(name, str) and name else "[image]")
-    inline = data if _is_bytes(data) else None
-    uri = data if inline is None else None
-    return file_block(ledger, place, name=name, media=media, data=inline, uri=uri)
-
-
-def _is_bytes(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    return value.startswith("data:") or not value.startswith(("file:", "http:", "https:", "/"))
-
-
-def tool_result(identity: str, state: dict[str, Any], ms: int | None) -> ToolResult | None:
-    """Give the result of a version 1 tool state; ``None`` while it runs."""
-    status = state.get("status")
-    output = state.get("output")
-    error = state.get("error")
-    if status == "error":
-        text = error if isinstance(error, str) else output if isinstance(output, str) else ""
-        return ToolResult(identity, [Text(text)] if text else [], is_error=True, time=ms)
-    if output is None and status != "completed":
+def session_of(
+    info: dict[str, Any], messages: Iterable[Message], ctx: Context, place: str
+) -> Session | None:
+    """Give the session of a row or file and its messages; a subagent may be left out."""
+    if is_left_out(info, ctx):
+        n = sum(1 + len(parts) for _, _, parts in messages)
+        ctx.ledger.skipped("subagent-skipped", place, n)
         return None
-    text = output if isinstance(output, str) else jsonio.dumps(output).decode() if output else ""
-    return ToolResult(identity, [Text(text)] if text else [], time=ms)
+    walk = Walk(ctx)
+    walk.take(messages, info, place)
+    return walk.session(info, place)
+
+
+def lost_session(
+    identity: Any, messages: Iterable[Message], ctx: Context, place: str
+) -> Session | None:
+    """Give the messages whose session is gone as a session of their own."""
+    walk = Walk(ctx)
+    walk.take(messages, {}, place)
+    return walk.lost(identity, place)
