@@ -114,6 +114,6 @@ FORMAT = Format(
     ),
     aliases=("gemini-cli",),
     places={"linux": _PLACES, "darwin": _PLACES, "win32": _PLACES},
-    companions=("{stem}.json", "../logs.json", *LISTS),
+    companions=("{stem}.json", "logs.json", "../logs.json", *LISTS),
     resume="gemini --resume {id}",
 )

@@ -87,13 +87,13 @@ class Walk:
         kind = message.get("type")
         content = message.get("content")
         if kind is None and isinstance(message.get("role"), str):
-            kind, content = message["role"], message.get("parts")
+            kind, content = message["role"], message.get("parts", content)
         if kind in ("user", "function"):
             return self._user(message, content, place)
         if kind in ("gemini", "model"):
             return self._answer(message, content, place, injected=injected)
         if kind in _BANNERS:
-            if kind == "info" and content == _CANCELLED:
+            if kind == "info" and _is_cancelled(content):
                 self._talk.builder.abort()
             return "record-skipped"
         self.records.append(message)
@@ -103,7 +103,10 @@ class Walk:
         time = self.ms(message.get("timestamp"), place)
         found = shape.parts(content, self._ledger, place)
         attached, rules = self._talk.attach(found.results, place)
-        blocks = [b for b in found.blocks if not (isinstance(b, Text) and not b.text.strip())]
+        blocks = _said(found.blocks)
+        if not blocks and not found.results:
+            # The text for the model may be empty; this is what was typed.
+            blocks = _said(shape.parts(message.get("displayContent"), self._ledger, place).blocks)
         human = _human(blocks)
         self._injected = human != blocks
         first = next((block.text for block in human if isinstance(block, Text)), "")
@@ -132,7 +135,7 @@ class Walk:
         self._talk.name_calls(blocks, place)
         builder = self._talk.builder
         typed = message.get("displayContent")
-        if not builder.turns and typed is not None:
+        if typed is not None and not any(turn.prompt for turn in builder.turns):
             shown = shape.parts(typed, self._ledger, place).blocks
             self.typed = "\n".join(b.text for b in shown if isinstance(b, Text)) or None
         builder.prompt(blocks, time=time, extra=_native(message))
@@ -146,9 +149,8 @@ class Walk:
         injected: bool,
     ) -> str | None:
         found = shape.parts(content, self._ledger, place)
-        calls = message.get("toolCalls")
-        calls = calls if isinstance(calls, list) else []
-        blocks = _thoughts(message.get("thoughts"))
+        calls = self._listed(message, "toolCalls", place)
+        blocks = self._thoughts(message, place)
         for block in found.blocks:
             if isinstance(block, ToolCallBlock) and calls:
                 self._ledger.note("duplicate-tool-call", place)
@@ -174,6 +176,27 @@ class Walk:
         for index, call in enumerate(calls):
             self._call(call, f"{place}/toolCalls/{index}", time)
         return None
+
+    def _listed(self, message: dict[str, Any], name: str, place: str | int) -> list[Any]:
+        value = message.get(name)
+        if isinstance(value, list):
+            return value
+        if value is not None:
+            self._ledger.note("malformed-member", place, kind=name)
+        return []
+
+    def _thoughts(self, message: dict[str, Any], place: str | int) -> list[Block]:
+        """Give the summaries of what the model thought: subject and description."""
+        blocks: list[Block] = []
+        for thought in self._listed(message, "thoughts", place):
+            about = thought if isinstance(thought, dict) else {"text": thought}
+            lines = [about.get("subject"), about.get("description")]
+            text = "\n".join(line for line in lines if isinstance(line, str) and line)
+            if text:
+                blocks.append(Reasoning(text))
+            elif any(value for name, value in about.items() if name != "timestamp"):
+                self._ledger.note("malformed-block", place, kind="thought")
+        return blocks
 
     def _call(self, call: Any, place: str, time: int | None) -> None:
         name = text_of(call.get("name")) if isinstance(call, dict) else None
@@ -249,6 +272,17 @@ class Walk:
         return usage
 
 
+def _said(blocks: list[Block]) -> list[Block]:
+    return [b for b in blocks if not (isinstance(b, Text) and not b.text.strip())]
+
+
+def _is_cancelled(content: Any) -> bool:
+    """Whether a banner says that the request was cancelled: a text, a part or parts."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return texts == [_CANCELLED]
+
+
 def _human(blocks: list[Block]) -> list[Block]:
     """Give what a person said: without the environment that the program put in front."""
     human: list[Block] = []
@@ -265,14 +299,3 @@ def _human(blocks: list[Block]) -> list[Block]:
 def _native(message: dict[str, Any]) -> Extra | None:
     kept = {name: v for name in ("id", "displayContent") if (v := message.get(name))}
     return kept or None
-
-
-def _thoughts(value: Any) -> list[Block]:
-    blocks: list[Block] = []
-    for thought in value if isinstance(value, list) else ():
-        if isinstance(thought, dict):
-            lines = [thought.get("subject"), thought.get("description")]
-            text = "\n".join(line for line in lines if isinstance(line, str) and line)
-            if text:
-                blocks.append(Reasoning(text))
-    return blocks

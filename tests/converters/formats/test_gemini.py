@@ -15,7 +15,7 @@ from converters.formats.gemini import FORMAT
 from converters.ir import Image, Reasoning, Session, Text, ToolCall, ToolResult, Usage
 from converters.ledger import Ledger
 from converters.opening import Memory
-from converters.reading import Skipped, Unit, read_unit, units
+from converters.reading import COMPANION, Skipped, Unit, read_unit, units
 from converters.types import Context, Head, Options
 from tests.converters.formats.gemini_recordings import (
     FOLDER,
@@ -115,7 +115,30 @@ def test_thoughts_usage_and_model() -> None:
     assert session.model == first.model == "model-x"
     assert second.usage is None
     assert third.usage is None
-    assert found == {"usage-invalid": 1}
+    assert found == {"usage-invalid": 1, "malformed-block": 2}
+
+
+def test_lists_that_are_none_are_told() -> None:
+    session, found = one(
+        user(1, "q"), model(2, "a", toolCalls={"name": "x"}, thoughts="deep"), model(3, "b")
+    )
+    assert texts(session) == ["q", "a", "b"]
+    assert found == {"malformed-member": 2}
+    session, found = one(user(1, "q"), model(2, "a", thoughts=[{"subject": "", "timestamp": "x"}]))
+    assert found == {}
+
+
+def test_a_message_of_a_role_has_content_or_parts() -> None:
+    session, found = one(
+        {
+            "messages": [
+                {"role": "user", "content": "q"},
+                {"role": "model", "parts": [{"text": "a"}]},
+            ]
+        }
+    )
+    assert texts(session) == ["q", "a"]
+    assert found == {}
 
 
 def test_results_stand_in_their_calls() -> None:
@@ -224,6 +247,24 @@ def test_the_title_is_what_a_person_typed() -> None:
     assert session.turns[0].prompt == "Read @a\n--- content ---"
     session, _ = one(user(1, "x", displayContent=[{"text": "a  b"}]))
     assert session.title == "a b"
+    session, _ = one(model(1, "hello"), user(2, "x"), user(3, "y", displayContent="z"))
+    assert session.title is None
+    session, _ = one(model(1, "hello"), user(2, "x and files", displayContent="x"))
+    assert session.title == "x"
+
+
+@pytest.mark.parametrize("content", ["", " ", [], None, [{"text": ""}]])
+def test_what_was_typed_counts_where_the_content_is_empty(content: Any) -> None:
+    session, found = one(user(1, content, displayContent="typed"), model(2, "a"))
+    assert texts(session) == ["typed", "a"]
+    assert found == {}
+
+
+@pytest.mark.parametrize("content", [[{"text": "Request cancelled."}], ["Request cancelled."]])
+def test_a_cancelled_request_in_parts(content: Any) -> None:
+    session, found = one(user(1, "q"), {"id": "i", "type": "info", "content": content})
+    assert session.turns[0].aborted
+    assert found == {"record-skipped": 1}
 
 
 def test_checkpoints() -> None:
@@ -302,6 +343,16 @@ def test_a_store(tmp_path: Path) -> None:
     sessions, _, found = gather(tmp_path, subagents="skip")
     assert [s.meta.id for s in sessions] == [SID]
     assert found == {"subagent-skipped": 1, "empty-session": 1}
+
+
+def test_the_log_of_prompts_belongs_to_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / ".gemini" / "tmp" / "boats"
+    folder.mkdir(parents=True)
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
+    (folder / "checkpoint-x.json").write_bytes(json.dumps(contents).encode())
+    (folder / "logs.json").write_bytes(json.dumps([{"sessionId": SID, "message": "hi"}]).encode())
+    reasons = [unit.reason for unit in units(tmp_path) if isinstance(unit, Skipped)]
+    assert reasons == [COMPANION]
 
 
 def test_a_named_session_brings_its_subagents(tmp_path: Path) -> None:
