@@ -4,20 +4,24 @@ Store: ``~/.local/share/goose/sessions/sessions.db`` (Linux),
 ``~/Library/Application Support/Block/goose/sessions/sessions.db`` (macOS),
 ``%APPDATA%\Block\goose\data\sessions\sessions.db`` (Windows), or below
 ``$GOOSE_PATH_ROOT/data`` where that is set. Older builds: ``sessions/<date>_<time>.jsonl`` beside
-it, which stay after the migration.
+it, which stay after the migration: found in a folder, one whose session the store beside it holds
+is left out (``duplicate-record``).
 Seen: schema versions up to 16, columns vary.
 
 A record is a row of ``messages`` (or ``sessions`` without messages), or a line.
 
 - A user message that holds tool responses carries results; text beside them is a prompt.
-- ``metadata.agentVisible: false`` marks what a compaction took out of the context: shadowed turns.
-  ``userVisible: false`` is text for the model only: a compaction summary, or an injection.
+- ``metadata.agentVisible: false`` marks what a compaction took out of the context: a turn of which
+  the agent sees nothing is shadowed. ``userVisible: false`` is text for the model only: a
+  compaction summary where the agent sees nothing of what came before, else an injection. A prompt
+  that nobody sees and that comes again is the one that a compaction keeps (``duplicate-record``).
 - Subagents (``parent_session_id``) are sessions with ``x-dcb.parent``; hidden, scheduled and other
-  kinds keep ``session_type`` in ``x-dcb.native``.
+  kinds keep ``session_type`` in ``x-dcb.native``. ``--subagents skip`` leaves out the first, and
+  sessions of type ``sub_agent`` and ``hidden``.
 - Token counts exist per session only and stay in ``x-dcb.usage``: a step has none.
 - ``created_timestamp`` is in seconds, in some rows milliseconds.
 
-Source: Goose's session manager (schema version 16).
+Source: Goose's session manager (schema version 16) and its ``context_mgmt``.
 """
 
 from __future__ import annotations

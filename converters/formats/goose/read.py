@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from converters import jsonio, sqlitedb
-from converters.formats.goose.blocks import blocks_of
+from converters.errors import DcbError
+from converters.formats.goose.blocks import Found, blocks_of
 from converters.ir import Block, Extra, Meta, Session, Text
+from converters.ledger import Ledger
+from converters.shapes.cells import object_of, value_of
 from converters.text import parse_time
 from converters.turns import TurnBuilder
-from converters.types import Listed
+from converters.types import Context, Listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from converters.types import Context, Input
+    from converters.ledger import Place
+    from converters.types import Input
 
 __all__ = ["listing", "read"]
 
 _INJECTED: Final = ("<info-msg>", "[system note]")
+_NESTED: Final = ("sub_agent", "hidden")
+_STORE: Final = "sessions.db"
 _UNNAMED: Final = ("New session", "CLI Session")
 _TOTALS: Final = (
     "total_tokens",
@@ -40,26 +45,48 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
     if source.head.is_sqlite:
         yield from _store(source, ctx)
         return
+    if source.nested and _migrated(source):
+        with source.open() as stream:
+            for line, _ in jsonio.records(stream, ctx.ledger):
+                ctx.ledger.skipped("duplicate-record", line)
+        return
     session = _file(source, ctx)
     if session is not None:
         yield session
 
 
+def _migrated(source: Input) -> bool:
+    """Whether the store beside an older file holds its session: the file stays when it moves."""
+    for store in source.files(_STORE):
+        try:
+            connection = store.database()
+        except DcbError:
+            continue
+        try:
+            sqlitedb.require(connection, "sessions", "messages")
+            found = connection.execute("SELECT 1 FROM sessions WHERE id = ?", (source.stem,))
+            return found.fetchone() is not None
+        except DcbError:
+            continue
+        finally:
+            connection.close()
+    return False
+
+
 def listing(source: Input) -> list[Listed]:
     """List a store by its session table alone."""
     if not source.head.is_sqlite:
-        from converters.ledger import Ledger
-        from converters.types import Context as Plain
-
+        if _migrated(source):
+            return []
         return [
             Listed(s.meta.id, s.title or s.turns[0].prompt, s.meta.cwd, s.turns[-1].time)
-            for s in read(source, Plain(Ledger()))
+            for s in read(source, Context(Ledger()))
         ]
     connection = source.database()
     try:
         sqlitedb.require(connection, "sessions", "messages")
         found = sqlitedb.rows(connection, "SELECT * FROM sessions ORDER BY id")
-        return [_listed(row) for row in found]
+        return [_listed(_texts(row)) for row in found]
     finally:
         connection.close()
 
@@ -89,7 +116,7 @@ def _store(source: Input, ctx: Context) -> Iterator[Session]:
         for row in sessions:
             identity = row.get("id")
             known.add(identity)
-            child = isinstance(row.get("parent_session_id"), str) and bool(row["parent_session_id"])
+            row = _texts(row)
             found = sqlitedb.rows(
                 connection,
                 f"SELECT * FROM messages WHERE session_id IS ? ORDER BY {order}",  # noqa: S608
@@ -98,13 +125,13 @@ def _store(source: Input, ctx: Context) -> Iterator[Session]:
                 table="messages",
                 record=True,
             )
-            if child and ctx.options.subagents == "skip":
+            if _is_nested(row) and ctx.options.subagents == "skip":
                 n = sum(1 for _ in found)
-                ledger.skipped("subagent-skipped", sqlitedb.place(row, "sessions"), n)
+                if n:
+                    ctx.ledger.skipped("subagent-skipped", sqlitedb.place(row, "sessions"), n)
                 continue
             walk = _Walk(ctx)
-            for message in found:
-                walk.row(message)
+            walk.take([(sqlitedb.place(one, "messages"), one) for one in found], _of_row)
             session = walk.session(_meta(row, ctx), row)
             if session is None:
                 ledger.note("empty-session", sqlitedb.place(row, "sessions"))
@@ -113,6 +140,22 @@ def _store(source: Input, ctx: Context) -> Iterator[Session]:
         _orphans(connection, known, ctx)
     finally:
         connection.close()
+
+
+def _texts(row: dict[str, Any]) -> dict[str, Any]:
+    """Give a row with its blobs as text: a column may hold either."""
+    if bytes not in map(type, row.values()):
+        return row
+    return {
+        name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for name, value in row.items()
+    }
+
+
+def _is_nested(row: dict[str, Any]) -> bool:
+    """Whether a session is the work of another one, or of the program itself."""
+    parent = row.get("parent_session_id")
+    return (isinstance(parent, str) and bool(parent)) or row.get("session_type") in _NESTED
 
 
 def _orphans(connection: Any, known: set[Any], ctx: Context) -> None:
@@ -130,13 +173,15 @@ def _orphans(connection: Any, known: set[Any], ctx: Context) -> None:
 def _file(source: Input, ctx: Context) -> Session | None:
     walk = _Walk(ctx)
     head: dict[str, Any] = {}
+    messages: list[tuple[Place, dict[str, Any]]] = []
     with source.open() as stream:
         for line, record in jsonio.records(stream, ctx.ledger):
             if "role" not in record and not head:
                 head = record
                 ctx.ledger.mapped()
             else:
-                walk.message(record, line)
+                messages.append((line, record))
+    walk.take(messages, _of_line)
     head = {**head, "id": head.get("id") or source.stem}
     return walk.session(_meta(head, ctx), head)
 
@@ -165,59 +210,90 @@ def _meta(row: dict[str, Any], ctx: Context) -> Meta:
     )
 
 
-def _json(value: Any) -> Any:
-    """Parse a JSON cell; ``None`` when it is none."""
-    if not isinstance(value, str):
+def _of_row(row: dict[str, Any], ledger: Ledger, place: Place) -> dict[str, Any] | None:
+    """Give a row of the message table in the shape of the older files; count one that is none."""
+    content = value_of(row.get("content_json"), ledger, place)
+    if not isinstance(content, list | str):
+        ledger.skipped("malformed-record", place, kind="content_json")
         return None
-    try:
-        return msgspec.json.decode(value.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
+    cell = row.get("metadata_json")
+    metadata = object_of(cell, ledger, place)
+    if cell is not None and metadata is None:
+        ledger.note("malformed-member", place)
+    given = _texts(row)
+    return {
+        "role": given.get("role"),
+        "content": content,
+        "created": given.get("created_timestamp"),
+        "metadata": metadata,
+        "id": given.get("message_id"),
+    }
+
+
+def _of_line(record: dict[str, Any], ledger: Ledger, place: Place) -> dict[str, Any]:
+    del ledger, place
+    return record
+
+
+def _seen_by(record: dict[str, Any], who: str) -> bool:
+    metadata = record.get("metadata")
+    return not isinstance(metadata, dict) or metadata.get(who) is not False
+
+
+def _comes_again(texts: list[str], later: Iterator[dict[str, Any] | None]) -> bool:
+    """Whether a message that nobody sees is sent anew: a compaction keeps the last prompt so."""
+    for record in later:
+        if record is None or record.get("role") != "user" or not _seen_by(record, "userVisible"):
+            continue
+        blocks = blocks_of(record.get("content"), Ledger(), "").blocks
+        if [block.text for block in blocks if isinstance(block, Text)] == ["\n".join(texts)]:
+            return True
+    return False
 
 
 class _Walk:
-    """The messages of one session on their way into turns."""
+    """The messages of one session on their way into turns.
+
+    ``_hidden`` and ``_live`` are the turns, by ``id()``, of what the agent no longer sees and
+    still sees since the last compaction.
+    """
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._turns = TurnBuilder(ctx.ledger)
         self._system: list[str] = []
-        self._hidden = False
+        self._hidden: set[int] = set()
+        self._live: set[int] = set()
 
-    def row(self, row: dict[str, Any]) -> None:
-        """Take one row of the message table."""
-        place = sqlitedb.place(row, "messages")
-        content = _json(row.get("content_json"))
-        if content is None:
-            self._ctx.ledger.skipped("malformed-record", place, kind="content_json")
-            return
-        metadata = row.get("metadata_json")
-        parsed = _json(metadata)
-        if metadata is not None and parsed is None:
-            self._ctx.ledger.note("malformed-member", place)
-        record = {
-            "role": row.get("role"),
-            "content": content,
-            "created": row.get("created_timestamp"),
-            "metadata": parsed,
-            "id": row.get("message_id"),
-        }
-        self.message(record, place)
-
-    def message(self, record: dict[str, Any], place: str | int) -> None:
-        """Take one message, in the shape of the older files, and say what became of it."""
+    def take(
+        self,
+        given: list[tuple[Place, dict[str, Any]]],
+        parse: Callable[[dict[str, Any], Ledger, Place], dict[str, Any] | None],
+    ) -> None:
+        """Take the messages of the session, and say of each what became of it."""
         ledger = self._ctx.ledger
-        fate = self._message(record, place)
-        if fate is None:
-            ledger.mapped()
-        elif fate == "system-prompt-aside":
-            ledger.aside(fate, place)
-        else:
-            ledger.skipped(fate, place, kind=str(record.get("role"))[:40])
+        for index, (place, raw) in enumerate(given):
+            record = parse(raw, ledger, place)
+            if record is None:
+                continue
+            found = blocks_of(record.get("content"), ledger, place)
+            later = (parse(one, Ledger(), at) for at, one in islice(given, index + 1, None))
+            fate = self._message(record, found, place, later)
+            if fate is None:
+                ledger.mapped()
+            elif fate == "system-prompt-aside":
+                ledger.aside(fate, place)
+            else:
+                ledger.skipped(fate, place, kind=str(record.get("role"))[:40])
 
-    def _message(self, record: dict[str, Any], place: str | int) -> str | None:
+    def _message(
+        self,
+        record: dict[str, Any],
+        found: Found,
+        place: Place,
+        later: Iterator[dict[str, Any] | None],
+    ) -> str | None:
         role, identity = record.get("role"), record.get("id")
-        found = blocks_of(record.get("content"), self._ctx.ledger, place)
         time = self._ctx.ms(record.get("created"), place)
         texts = [block.text for block in found.blocks if isinstance(block, Text)]
         extra: Extra | None = {"id": identity} if isinstance(identity, str) and identity else None
@@ -226,12 +302,11 @@ class _Walk:
             return "system-prompt-aside" if texts else "empty-message"
         if role not in ("user", "assistant"):
             return "role-unknown"
-        metadata = record.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        if metadata.get("userVisible") is False:
+        live = _seen_by(record, "agentVisible")
+        if not _seen_by(record, "userVisible"):
+            if not live and role == "user" and texts and _comes_again(texts, later):
+                return "duplicate-record"
             return self._for_the_model(texts, time, place)
-        if metadata.get("agentVisible") is False:
-            self._hidden = True
         for result in found.results:
             result.time = time
             self._turns.result(result, place)
@@ -242,18 +317,27 @@ class _Walk:
             fate = None
         else:
             fate = "empty-message"
+        if (fate is None or found.results) and self._turns.turn is not None:
+            (self._live if live else self._hidden).add(id(self._turns.turn))
         return None if found.results else fate
 
-    def _for_the_model(self, texts: list[str], time: int | None, place: str | int) -> str | None:
-        """Take text that only the model sees: the summary of a compaction, or an injection."""
-        if not self._hidden or not texts:
+    def _for_the_model(self, texts: list[str], time: int | None, place: Place) -> str | None:
+        """Take text that only the model sees: the summary of a compaction, or an injection.
+
+        A compaction takes all that came before out of the context; a summary follows nothing that
+        the agent still sees.
+        """
+        kept = [text for text in texts if not text.lstrip().startswith(_INJECTED)]
+        if self._live or not self._hidden or not "".join(kept).strip():
             return "injection-skipped"
-        self._hidden = False
-        self._turns.compaction("\n".join(texts), provider="goose", time=time, place=place)
+        if len(kept) < len(texts):
+            self._ctx.ledger.note("injection-skipped", place, len(texts) - len(kept))
+        self._hidden.clear()
+        self._turns.compaction("\n".join(kept), provider="goose", time=time, place=place)
         return None
 
     def _user(
-        self, blocks: list[Block], time: int | None, extra: Extra | None, place: str | int
+        self, blocks: list[Block], time: int | None, extra: Extra | None, place: Place
     ) -> str | None:
         kept: list[Block] = [
             block
@@ -272,9 +356,13 @@ class _Walk:
         turns = self._turns.finish()
         if not turns:
             return None
+        for turn in turns:
+            if id(turn) in self._hidden - self._live:
+                turn.shadowed = True
         config = row.get("model_config_json")
-        model = _json(config) if isinstance(config, str) else config
-        name = model.get("model_name") if isinstance(model, dict) else None
+        if isinstance(config, str):
+            config = value_of(config, self._ctx.ledger, f"sessions.id={meta.id[:60]}")
+        name = config.get("model_name") if isinstance(config, dict) else None
         return Session(
             meta=meta,
             title=_title(row),
