@@ -12,6 +12,7 @@ from converters.formats.gemini.replay import (
     Placed,
     Recording,
     Rewritten,
+    document_of,
     recording_of,
 )
 from converters.formats.gemini.walk import Walk
@@ -224,8 +225,7 @@ def _extra(document: dict[str, Any], walk: Walk, cwd: str | None) -> Extra | Non
 
 def _checkpoint(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of a checkpoint, which has no ids, times or models."""
-    root = jsonio.load(source.read(), ctx.ledger, path=source.name)[0]
-    contents = contents_of(root) or []
+    contents = contents_of(document_of(source, ctx)) or []
     walk = Walk(ctx, ctx.ledger)
     for place, message in jsonio.objects(contents, ctx.ledger, ""):
         walk.take(Placed(place, message))

@@ -12,7 +12,7 @@ from converters.shapes.rows import text_of
 if TYPE_CHECKING:
     from converters.types import Context, Input
 
-__all__ = ["Placed", "Recording", "Rewound", "Rewritten", "recording_of"]
+__all__ = ["Placed", "Recording", "Rewound", "Rewritten", "document_of", "recording_of"]
 
 _HEAD: Final = 1 << 16
 _OF_LINES: Final = frozenset({"type", "$set", "$rewindTo"})
@@ -100,14 +100,19 @@ class Recording:
             self._add(placed)
 
     def _add(self, placed: Placed) -> None:
-        self._added += 1
-        self._kept[self._added] = placed
-        name = _name(placed)
-        if name[0] is not None:
-            others = self._named.setdefault(name[0], [])
-            if any(_name(self._kept[number]) == name for number in others):
-                self._shared.add(name)
-            others.append(self._added)
+        number = self._added = self._added + 1
+        self._kept[number] = placed
+        name = _id(placed)
+        if name is None:
+            return
+        others = self._named.get(name)
+        if others is None:
+            self._named[name] = [number]
+            return
+        named = _name(placed)
+        if any(_name(self._kept[other]) == named for other in others):
+            self._shared.add(named)
+        others.append(number)
 
     def merge(self, given: dict[str, Any], line: int | None) -> None:
         """Merge metadata; a list of messages in it takes the place of the ones before."""
@@ -126,7 +131,7 @@ class Recording:
         self._kept, self._named = {}, {}
         for place, message in jsonio.objects(messages, ledger, base):
             self._add(Placed(place, message))
-        gone = self._left_out(old)
+        gone = self._left_out(old) if old else []
         if gone:
             self.rewritten.append(Rewritten(base, gone))
 
@@ -162,7 +167,7 @@ class Recording:
         What was left out of a list and came back stands where it came back.
         """
         path = [Rewritten("", messages)]
-        later = set(map(_name, messages))
+        later = set(map(_name, messages)) if rewritten else set()
         for place, left in reversed(self.rewritten[:rewritten]):
             back = {name for placed in left if self._tells(name := _name(placed))} & later
             gone = [placed for placed in left if _name(placed) not in back]
@@ -211,18 +216,24 @@ def recording_of(source: Input, ctx: Context) -> Recording:
     """Read a file, in either container."""
     found = Recording(ctx)
     if _is_document(_start(source)):
-        values = jsonio.load(source.read(), ctx.ledger, path=source.name)
-        if not isinstance(values[0], dict):
+        root = document_of(source, ctx)
+        if not isinstance(root, dict):
             raise BadInput("no Gemini CLI recording", path=source.name)
-        found.merge(values[0], None)
-        if len(values) > 1:
-            ctx.ledger.seen(len(values) - 1)
-            ctx.ledger.skipped("text-outside-records", "", len(values) - 1)
+        found.merge(root, None)
         return found
     with source.open() as stream:
         for number, record in jsonio.records(stream, ctx.ledger):
             found.line(number, record)
     return found
+
+
+def document_of(source: Input, ctx: Context) -> Any:
+    """Give the first value of a file; what follows it is counted."""
+    values = jsonio.load(source.read(), ctx.ledger, path=source.name)
+    if len(values) > 1:
+        ctx.ledger.seen(len(values) - 1)
+        ctx.ledger.skipped("text-outside-records", "", len(values) - 1)
+    return values[0]
 
 
 def _start(source: Input) -> bytes:

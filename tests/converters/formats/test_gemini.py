@@ -292,6 +292,11 @@ def test_checkpoints() -> None:
         assert report.records.total == 7
     again, _ = read(FORMAT, json.dumps(contents).encode(), "other.json")
     assert again[0].meta.id == session.meta.id
+    long = json.dumps([content("user", "x" * 70_000), content("model", "a")], indent=1).encode()
+    for times in (1, 2):
+        sessions, report = read(FORMAT, long * times, "checkpoint-tag.json")
+        assert texts(sessions[0]) == ["x" * 70_000, "a"]
+        assert counts(report).get("text-outside-records", 0) == times - 1
 
 
 # files beside it
