@@ -170,12 +170,13 @@ class _Panel:
         for piece in run:
             before.append((self._cursor, self._passed))
             rests.append(self._rest(piece))
-        held = [None if rest is None else not rest for rest in rests]
-        for index, (piece, rest) in enumerate(zip(run, rests, strict=True)):
-            start, passed = before[index]
+        following = _following(rests)
+        previous: bool | None = None
+        for piece, rest, (start, passed), after in zip(run, rests, before, following, strict=True):
             if rest is None:
-                held[index] = self._follows(piece, held, index, start)
-                rest = [] if held[index] else [(passed, one) for one in piece.shown]
+                held = self._follows(piece, (previous, after), start)
+                rest = [] if held else [(passed, one) for one in piece.shown]
+            previous = not rest
             kept = {one.place for _, one in rest}
             for one in piece.shown:
                 if one.place not in kept:
@@ -229,16 +230,25 @@ class _Panel:
         self._cursor = cursor
         self._passed = max(self._passed, bisect_left(self._ends, cursor) + 1)
 
-    def _follows(self, piece: _Piece, held: list[bool | None], index: int, start: int) -> bool:
+    def _follows(self, piece: _Piece, around: tuple[bool | None, bool | None], start: int) -> bool:
         """Whether a round holds a reference, or mere marks: as it holds the texts around."""
-        before = next((state for state in reversed(held[:index]) if state is not None), None)
-        after = next((state for state in held[index + 1 :] if state is not None), None)
-        if piece.reference and (before, after) in ((None, None), (True, False)):
+        before, after = around
+        if piece.reference and around in ((None, None), (True, False)):
             words = _plain(piece.text)
             return words != " " and words in self._said[start : start + _NEAR]
         if before is None and after is None:
             return not piece.text.strip()
         return bool(after if before is None else before)
+
+
+def _following(rests: list[_Rest | None]) -> list[bool | None]:
+    """Give for each piece whether the rounds hold the next text; ``None`` where none follows."""
+    found: list[bool | None] = []
+    after: bool | None = None
+    for rest in reversed(rests):
+        found.append(after)
+        after = after if rest is None else not rest
+    return found[::-1]
 
 
 def _call_id(item: Any) -> str | None:
