@@ -8,7 +8,7 @@ message. Before 0.40: ``tabs[].bubbles[]`` and ``conversationMap`` there, and in
 (``workbench.panel.aichat.view.aichat.chatdata``) and of the first composers
 (``composer.composerData``); ``workspace.json`` beside it names the folder. Beside these keys only
 ``composer.composerHeaders`` and the table ``composerHeaders`` are read, for what they say of
-subagents; the databases also hold tokens of the account.
+subagents and folders; the databases also hold tokens of the account.
 Agent: ``~/.cursor/chats/<md5 of the folder>/<id>/store.db``, tables ``blobs`` and ``meta`` (JSON in
 hexadecimal digits); newer versions put ``meta.json`` with folder and title beside it. And
 ``~/.cursor/projects/<project>/agent-transcripts/<id>/<id>.jsonl`` (or ``.txt``), a poorer copy.

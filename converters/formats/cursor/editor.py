@@ -187,6 +187,7 @@ def _composer(connection: Any, key: str, known: _Known, ctx: Context) -> Iterato
             place,
             parent=family.parents.get(identity),
             subagent=identity in family.subagents,
+            cwd=family.folders.get(identity),
         )
         if session is not None:
             yield session
@@ -195,7 +196,7 @@ def _composer(connection: Any, key: str, known: _Known, ctx: Context) -> Iterato
     else:
         ledger.note("empty-session", place)
     for chat in _named(whole, None if headers else identity, ledger):
-        yield from _chat(chat, known.given, None, ctx)
+        yield from _chat(chat, known.given, family.folders.get(identity), ctx)
     known.given.add(identity)
 
 
@@ -256,19 +257,19 @@ def _is_message(header: Any, held: _Held) -> bool:
 
 def _header(walk: Walk, header: Any, held: _Held, ledger: Ledger) -> None:
     """Take the bubble that a header names, or the inline message that it is."""
-    name = header.get("bubbleId") if isinstance(header, dict) else None
-    key = name if isinstance(name, str) else ""
+    names = header if isinstance(header, dict) else {}
+    key = first_text(names, ("bubbleId",)) or ""
     place = f"cursorDiskKV.key={held.prefix}{key[:40]}"
-    if key in held.rows:
+    if key and key in held.rows:
         held.taken.add(key)
-        walk.take(value_of(held.rows.pop(key), ledger, place), place, header)
+        walk.take(value_of(held.rows.pop(key), ledger, place), place, names)
         if _is_message(header, held):
             ledger.seen()
             ledger.skipped("duplicate-record", place, kind="bubble")
         return
     bubble = header
     if not _is_message(header, held):
-        if key in held.inside and key not in held.taken:
+        if key and key in held.inside and key not in held.taken:
             bubble = held.inside.pop(key)
             held.taken.add(key)
         else:
@@ -276,7 +277,7 @@ def _header(walk: Walk, header: Any, held: _Held, ledger: Ledger) -> None:
             ledger.note("duplicate-record" if known else "history-truncated", place)
             return
     ledger.seen()
-    walk.take(bubble, place, header if isinstance(header, dict) else {})
+    walk.take(bubble, place, names)
 
 
 def _unnamed(held: _Held, ledger: Ledger) -> None:

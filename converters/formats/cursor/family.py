@@ -1,9 +1,10 @@
-"""Which sessions of the editor are subagents, and of which session each is one.
+"""Which sessions of the editor are subagents and of which session, and the folder of each session.
 
 A parent names its children (``subComposerIds``, ``subagentComposerIds``); a child says so itself
 (``isSubagent``, ``subagentInfo {parentComposerId}``), in its own row or in the index of sessions:
 ``allComposers[]`` of the key ``composer.composerHeaders``, since 3.14 the table
-``composerHeaders``. Source: public readers of these databases, which agree (2026).
+``composerHeaders``. Both hold ``workspaceIdentifier {uri}``, a URI or its parts. Source: public
+readers of these databases, which agree (2026).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters import sqlitedb
+from converters.formats.cursor.bubbles import first_text, folder_of
 from converters.ledger import Ledger
 from converters.shapes.cells import object_of
 
@@ -27,18 +29,19 @@ _CHILDREN: Final = ("subComposerIds", "subagentComposerIds")
 
 
 class Family(NamedTuple):
-    """The subagents, and the parents of those whose parent is known."""
+    """The subagents, the parents of those whose parent is known, and the folders of sessions."""
 
     subagents: set[str]
     parents: dict[str, str]
+    folders: dict[str, str]
 
 
 def family_of(rows: Iterator[dict[str, Any]], index: Any, connection: Any) -> Family:
-    """Give the subagents that session rows (``key``, ``value``) and the index tell of.
+    """Give what session rows (``key``, ``value``) and the index tell of sessions.
 
     What has to be repaired in a row is noted when the row itself is read.
     """
-    family = Family(set(), {})
+    family = Family(set(), {}, {})
     unread = Ledger()
     for row in rows:
         data = object_of(row["value"], unread, "")
@@ -70,6 +73,15 @@ def _take(family: Family, identity: Any, told: dict[str, Any]) -> None:
         _join(family, identity, parent)
     if told.get("isSubagent") == 1:  # true in JSON, 1 in the table
         family.subagents.add(identity)
+    folder = _folder(told.get("workspaceIdentifier"))
+    if folder is not None:
+        family.folders.setdefault(identity, folder)
+
+
+def _folder(workspace: Any) -> str | None:
+    """Give the folder of a workspace; some have none (``empty-window``)."""
+    uri = workspace.get("uri") if isinstance(workspace, dict) else None
+    return first_text(uri, ("fsPath", "path")) if isinstance(uri, dict) else folder_of(uri)
 
 
 def _join(family: Family, child: str, parent: str) -> None:

@@ -40,7 +40,8 @@ PNG = (
 MEMBERS = """
     type role content text toolCallId toolName args result output value image data mediaType
     providerOptions cursor bubbleId bubbles tabs conversationMap conversation selections
-    toolFormerData tokenCount thinking createdAt tabId uri name
+    toolFormerData tokenCount thinking createdAt tabId uri name status error richText root children
+    subComposerIds isSubagent subagentInfo latestConversationSummary summary workspaceIdentifier
 """
 JSONISH = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -316,13 +317,22 @@ def test_any_rows_of_a_chat_are_accounted(values: list[Any], meta: Any) -> None:
 def test_any_old_value_is_accounted(value: Any, bubbles: list[Any]) -> None:
     tabs = {"tabs": [{"bubbles": bubbles}, value], "conversationMap": {"a": value, "b": bubbles}}
     composer = {"fullConversationHeadersOnly": bubbles, "conversationMap": value}
-    read(
-        items(
-            [("composerData:a", value), ("composerData:b", tabs), ("composerData:c", composer)],
-            [(PANEL, tabs), ("composer.composerData", value), ("aiService.prompts", value)],
-        ),
-        "state.vscdb",
+    data = items(
+        [
+            ("composerData:a", value),
+            ("composerData:b", tabs),
+            ("composerData:c", composer),
+            ("bubbleId:c:", value),
+        ],
+        [
+            (PANEL, tabs),
+            ("composer.composerData", value),
+            ("composer.composerHeaders", {"allComposers": [value, *bubbles]}),
+            ("aiService.prompts", value),
+        ],
     )
+    read(data, "state.vscdb")
+    read(data, "state.vscdb", options=Options(subagents="skip"))
 
 
 CHAT = "11111111-2222-4333-8444-555555555555"

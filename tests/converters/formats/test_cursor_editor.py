@@ -333,6 +333,34 @@ def test_subagents_of_the_newer_index() -> None:
     ]
 
 
+URI = "vscode-remote://ssh-remote%2Bbox/home/me/my%20app"
+
+
+@pytest.mark.parametrize(
+    ("workspace", "cwd"),
+    [
+        (
+            {"id": "w", "uri": {"fsPath": "/home/me/app", "path": "/x", "scheme": "file"}},
+            "/home/me/app",
+        ),
+        ({"id": "w", "uri": "file:///home/me/app"}, "/home/me/app"),
+        ({"id": "w", "uri": URI}, "/home/me/my app"),
+        ({"id": "empty-window"}, None),
+        (5, None),
+    ],
+)
+def test_the_folder_of_a_session(workspace: Any, cwd: str | None) -> None:
+    ((session,), _) = editor(talk("c", workspaceIdentifier=workspace))
+    assert session.meta.cwd == cwd
+    entry = {"composerId": "c", "workspaceIdentifier": workspace}
+    ((session,), _) = editor(talk("c"), (INDEX, {"allComposers": [entry]}))
+    assert session.meta.cwd == cwd
+    rows = [composer("c", "u", workspaceIdentifier=workspace)]
+    rows.append(bubble("c", "u", "Hi", workspaceUris=["file:///of/the/bubble"]))
+    ((session,), _) = editor(rows)
+    assert session.meta.cwd == "/of/the/bubble"
+
+
 def test_a_subagent_left_out_is_counted_with_its_inline_messages() -> None:
     inline = [{"type": 1, "bubbleId": "u", "text": "Hi"}, {"type": 2, "text": "Ho"}]
     rows = [*talk("c1"), ("composerData:c2", {"isSubagent": True, "conversation": inline})]
