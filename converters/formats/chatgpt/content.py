@@ -193,18 +193,53 @@ def _audio(part: dict[str, Any], files: Files, ledger: Ledger, place: str) -> Bl
 
 
 def _cite(metadata: dict[str, Any], blocks: list[Block], ledger: Ledger, place: str) -> None:
-    """Keep citations with the text; their marks go where the references say what they mean."""
+    """Keep citations with the text; marks that references explain give way to what these show."""
     references = metadata.get("content_references")
-    found = references or metadata.get("citations")
-    if not isinstance(found, list) or not found:
+    if not isinstance(references, list):
+        references = []
+    cited = metadata.get("citations")
+    found = references + cited if isinstance(cited, list) and cited else references
+    if not found or not blocks:
         return
-    text = next((block for block in blocks if isinstance(block, Text)), None)
-    if text is None:
-        return
-    text.extra = {**(text.extra or {}), "citations": found}
+    texts = [block for block in blocks if isinstance(block, Text)]
+    holder = texts[0] if texts else blocks[0]
+    holder.extra = {**(holder.extra or {}), "citations": found}
     ledger.note("citation-aside", place, len(found))
-    if found is references and any(mark in text.text for mark in _MARK_STARTS):
-        text.text = _MARKS.sub("", text.text)
+    if references:
+        for block in texts:
+            if any(mark in block.text for mark in _MARK_STARTS):
+                block.text = _explained(block.text, references)
+
+
+def _explained(text: str, references: list[Any]) -> str:
+    """Put in the place of each mark what its reference shows (``alt``), which may be nothing.
+
+    A reference names its mark (``matched_text``), and its place where this agrees with the text.
+    Marks that no reference names stay. Linear in the text and the references.
+    """
+    placed: dict[int, tuple[str, str]] = {}
+    named: dict[str, str] = {}
+    for reference in references:
+        mark = reference.get("matched_text") if isinstance(reference, dict) else None
+        if not isinstance(mark, str) or not _MARKS.search(mark):
+            continue
+        alt = reference.get("alt")
+        shown = alt if isinstance(alt, str) else ""
+        start = reference.get("start_idx")
+        if type(start) is int and 0 <= start < len(text) and text.startswith(mark, start):
+            placed[start] = (mark, shown)
+        named.setdefault(mark, shown)
+    for match in _MARKS.finditer(text):
+        if match[0] in named:
+            placed.setdefault(match.start(), (match[0], named[match[0]]))
+    pieces: list[str] = []
+    done = 0
+    for start in sorted(placed):
+        mark, shown = placed[start]
+        if start >= done:
+            pieces += (text[done:start], shown)
+            done = start + len(mark)
+    return "".join(pieces) + text[done:]
 
 
 def _attached(entries: Any, parts: Any, files: Files, ledger: Ledger, place: str) -> list[Block]:

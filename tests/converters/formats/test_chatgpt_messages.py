@@ -133,17 +133,76 @@ def test_an_interrupted_answer_aborts_the_turn(more: dict[str, Any]) -> None:
     assert [turn.aborted for turn in session.turns] == [True, False]
 
 
-def test_citation_marks_go_only_where_they_are_explained() -> None:
-    text = "Fact \ue200cite\ue202turn0\ue201 and 【3†source】, 【注】."
-    explained = {"metadata": {"content_references": [{"matched_text": "x"}]}}
-    plain = {"metadata": {"citations": [{"start_ix": 1}]}}
-    session, found = one(chain(("user", "q"), ("assistant", text, explained)))
-    block = session.turns[0].steps[0].content[0]
-    assert block == Text("Fact  and , 【注】.", {"citations": [{"matched_text": "x"}]})
+ENTITY = '\ue200entity\ue202["city","Paris"]\ue201'
+LINK = "\ue200link_title\ue202Wiki\ue202turn0search0\ue201"
+
+
+def cited(text: str, **metadata: Any) -> tuple[str, list[Any], dict[str, int]]:
+    session, found = one(chain(("user", "q"), ("assistant", text, {"metadata": metadata})))
+    (block,) = session.turns[0].steps[0].content
+    assert isinstance(block, Text)
+    assert block.extra is not None
+    return block.text, block.extra["citations"], found
+
+
+def test_citation_marks_give_way_to_what_their_references_show() -> None:
+    text = f"It is {ENTITY}, see {LINK} and {LINK}. Old 【12†L1】, 【注】, {ENTITY[:-1]}."
+    references = [
+        {"matched_text": ENTITY, "start_idx": 6, "alt": "Paris"},
+        {"matched_text": LINK, "start_idx": 1, "alt": "[Wiki](https://w.example)"},
+        {"matched_text": " ", "start_idx": 2, "alt": "never"},
+        {"matched_text": "x【", "alt": "never"},
+        {"matched_text": 5},
+        "odd",
+    ]
+    shown, kept, found = cited(text, content_references=references)
+    link = "[Wiki](https://w.example)"
+    assert shown == f"It is Paris, see {link} and {link}. Old 【12†L1】, 【注】, {ENTITY[:-1]}."
+    assert kept == references
+    assert found == {"citation-aside": 6}
+
+
+def test_one_mark_named_twice_is_told_apart_by_place() -> None:
+    mark = "\ue200cite\ue202turn0\ue201"
+    references = [
+        {"matched_text": mark, "start_idx": 2, "alt": "(one)"},
+        {"matched_text": mark, "start_idx": 3 + len(mark), "alt": "(two)"},
+        {"matched_text": "【1†a】【2†b】", "start_idx": 4 + 2 * len(mark), "alt": None},
+        {"matched_text": "【1†a】", "start_idx": 4 + 2 * len(mark), "alt": "inside"},
+    ]
+    shown, _, _ = cited(f"a {mark} {mark} 【2†b】【1†a】.", content_references=references[:2])
+    assert shown == "a (one) (two) 【2†b】【1†a】."
+    shown, _, _ = cited(f"a {mark} {mark} 【1†a】【2†b】.", content_references=references[:3])
+    assert shown == "a (one) (two) ."
+
+
+def test_citations_without_references_leave_the_text() -> None:
+    text = "Fact \ue200cite\ue202turn0\ue201 and 【3†source】."
+    assert cited(text, citations=[{"start_ix": 1}])[:2] == (text, [{"start_ix": 1}])
+    both = cited(text, citations=[{"start_ix": 1}], content_references=[{"type": "hidden"}])
+    assert both[:2] == (text, [{"type": "hidden"}, {"start_ix": 1}])
+
+
+def test_citations_of_a_message_without_text_stay_with_its_first_block() -> None:
+    pointed = picture("file-service://file-XyZ")
+    pointed["parts"].pop()
+    session, found = one(
+        [chain(("user", pointed, {"metadata": {"citations": [{"a": 1}]}}))], {"file-XyZ.png": PNG}
+    )
+    assert session.turns[0].prompt_blocks is not None
+    (block,) = session.turns[0].prompt_blocks
+    assert isinstance(block, Image)
+    assert block.extra == {"citations": [{"a": 1}]}
     assert found == {"citation-aside": 1}
-    session, _ = one(chain(("user", "q"), ("assistant", text, plain)))
-    block = session.turns[0].steps[0].content[0]
-    assert block == Text(text, {"citations": [{"start_ix": 1}]})
+
+
+def test_many_marks_and_references_take_linear_time() -> None:
+    mark = "\ue200cite\ue202turn0\ue201"
+    references = [
+        {"matched_text": mark * (n % 3 + 1), "start_idx": n, "alt": "."} for n in range(50_000)
+    ]
+    shown, _, _ = cited(mark * 50_000 + "【" * 50_000, content_references=references)
+    assert "\ue200" not in shown
 
 
 def picture(pointer: str) -> dict[str, Any]:
