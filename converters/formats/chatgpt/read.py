@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from converters import jsonio
 from converters.formats.chatgpt.export import Found, conversations
 from converters.formats.chatgpt.files import Files
-from converters.formats.chatgpt.tree import Branch, Node, Tree, tree_of, way_to
-from converters.formats.chatgpt.walk import Walk
+from converters.formats.chatgpt.tree import Branch, Node, Tree, newest, tree_of, way_to
+from converters.formats.chatgpt.walk import Walk, speaks
+from converters.ledger import Ledger
 from converters.shapes.rows import mint_id
+from converters.types import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.ir import Extra, Session
-    from converters.types import Context, Input
+    from converters.types import Input
 
 __all__ = ["read"]
 
@@ -56,7 +58,7 @@ class _Conversation:
 
     def sessions(self) -> Iterator[Session]:
         """Give the active path and the branches, as far as they are asked for."""
-        tree = tree_of(self._nodes, self._found.value.get("current_node"))
+        tree = self._tree()
         given = [
             (number, branch)
             for number, branch in enumerate(tree.branches, 1)
@@ -65,6 +67,7 @@ class _Conversation:
         any_given = False
         if self._wanted in ("active", "all", 0):
             main = self._session(self._identity, tree.path, self._off_path(tree))
+            self._collapse(tree, kept=main is not None)
             if main is not None:
                 any_given = True
                 yield main
@@ -82,29 +85,65 @@ class _Conversation:
         if not any_given:
             self._ctx.ledger.note("empty-session", self._found.place)
 
+    def _tree(self) -> Tree:
+        """Give the tree by the current node; where nothing was said on its way, by another.
+
+        That is the newest leaf, as without a current node, else the newest message.
+        """
+        tree = tree_of(self._nodes, self._found.value.get("current_node"))
+        if not tree.branches or self._says(tree.path):
+            return tree
+        for start in (None, newest(filter(self._spoken, self._nodes), self._nodes)):
+            other = tree_of(self._nodes, start)
+            if self._says(other.path):
+                place = f"{self._found.place}/current_node"
+                self._ctx.ledger.note("malformed-member", place, kind="current_node")
+                return other
+        return tree
+
+    def _says(self, path: list[str]) -> bool:
+        """Whether a path makes a session; that of most is seen at its first messages."""
+        if any(map(self._spoken, path)):
+            return True
+        walk = Walk(self._found, self._files, Context(Ledger(), self._ctx.options))
+        walk.take(self._nodes, path, set())
+        return walk.session(self._identity, {}) is not None
+
+    def _spoken(self, name: str) -> bool:
+        return speaks(self._nodes[name].get("message"))
+
     def _session(self, identity: str, path: list[str], extra: Extra) -> Session | None:
         walk = Walk(self._found, self._files, self._ctx)
         walk.take(self._nodes, path, self._done)
         return walk.session(identity, extra)
 
     def _off_path(self, tree: Tree) -> Extra:
-        """Keep the nodes of branches that are not given as sessions."""
+        """Give the nodes of branches that are not given as sessions."""
         branches = [
-            self._kept(number, branch)
-            for number, branch in enumerate(tree.branches, 1)
-            if self._wanted not in ("all", number)
+            {
+                "id": f"{self._identity}~b{number}",
+                "parent": branch.anchor,
+                "nodes": {name: self._nodes[name] for name in branch.own},
+            }
+            for number, branch in self._collapsed(tree)
         ]
         return {"branches": branches} if branches else {}
 
-    def _kept(self, number: int, branch: Branch) -> Extra:
-        place = f"{self._found.place}/mapping/{branch.own[0]}"
-        self._ctx.ledger.aside("branch-collapsed", place, len(branch.own))
-        self._done.update(branch.own)
-        return {
-            "id": f"{self._identity}~b{number}",
-            "parent": branch.anchor,
-            "nodes": {name: self._nodes[name] for name in branch.own},
-        }
+    def _collapse(self, tree: Tree, *, kept: bool) -> None:
+        """Count the nodes of branches that are not given: kept in a session, or in none."""
+        ledger = self._ctx.ledger
+        for _, branch in self._collapsed(tree):
+            place = f"{self._found.place}/mapping/{branch.own[0]}"
+            count = ledger.aside if kept else ledger.skipped
+            count("branch-collapsed", place, len(branch.own))
+            self._done.update(branch.own)
+
+    def _collapsed(self, tree: Tree) -> list[tuple[int, Branch]]:
+        return [
+            (number, branch)
+            for number, branch in enumerate(tree.branches, 1)
+            if self._wanted not in ("all", number)
+        ]
 
     def _rest(self, tree: Tree) -> None:
         """Count the nodes that no session given holds."""

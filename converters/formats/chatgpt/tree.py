@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-__all__ = ["Branch", "Node", "Tree", "is_conversation", "tree_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Branch", "Node", "Tree", "is_conversation", "newest", "tree_of", "way_to"]
 
 Node = dict[str, Any]
 
@@ -96,10 +99,15 @@ def _last(nodes: dict[str, Node]) -> str | None:
     """Give the leaf with the greatest time; the deepest one on ties, then the later one."""
     has_child = {parent for name in nodes if (parent := _parent(name, nodes)) != name}
     leaves = [name for name in nodes if name not in has_child] or list(nodes)
-    return _newest(leaves, nodes, _depths(nodes))
+    return newest(leaves, nodes)
 
 
-def _newest(names: list[str], nodes: dict[str, Node], depths: dict[str, int]) -> str | None:
+def newest(
+    names: Iterable[str], nodes: dict[str, Node], depths: dict[str, int] | None = None
+) -> str | None:
+    """Give the node with the greatest time; the deepest one on ties, then the later one."""
+    if depths is None:
+        depths = _depths(nodes)
     best: tuple[float, int] | None = None
     found = None
     for name in names:
@@ -134,7 +142,7 @@ def _with_lost_parts(path: list[str], nodes: dict[str, Node], has_child: set[Any
     depths = _depths(nodes)
     parts = [path]
     for top, leaves in ends.items():
-        parts.append(way_to(_newest(leaves, nodes, depths) or top, nodes))
+        parts.append(way_to(newest(leaves, nodes, depths) or top, nodes))
     parts.sort(key=lambda part: _first_time(part, nodes))
     return [name for part in parts for name in part]
 

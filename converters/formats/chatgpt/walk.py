@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from converters.formats.chatgpt.tree import Node
     from converters.types import Context
 
-__all__ = ["Walk"]
+__all__ = ["Walk", "speaks"]
 
 _TAKEN: Final = frozenset({"mapping", "current_node", "title", "create_time", "conversation_id",
                            "default_model_slug"})  # fmt: skip
@@ -32,6 +32,7 @@ _ASIDE: Final = frozenset(
 )
 _FAILED: Final = ("error", "finished_with_error")
 _PLAIN: Final[dict[str, Any]] = {}
+_HIDING: Final = ("is_visually_hidden_from_conversation", "is_user_system_message")
 
 
 class Walk:
@@ -47,9 +48,13 @@ class Walk:
         self._records: list[Any] = []
         self._calls = _Calls()
         self._answered: tuple[str, ToolResult] | None = None
+        self._asides: list[tuple[str, str]] = []
 
     def take(self, nodes: dict[str, Node], path: list[str], done: set[str]) -> None:
-        """Walk a path; nodes in ``done`` were accounted for by another path already."""
+        """Walk a path; nodes in ``done`` were accounted for by another path already.
+
+        What goes into ``x-dcb`` is accounted for by :meth:`session`, which may give none.
+        """
         ledger = self._ctx.ledger
         base = f"{self._found.place}/mapping/"
         mapped = 0
@@ -63,7 +68,7 @@ class Walk:
             if fate is None:
                 mapped += 1
             elif fate in _ASIDE:
-                ledger.aside(fate, place)
+                self._asides.append((fate, place))
             else:
                 ledger.skipped(fate, place)
         done.update(path)
@@ -74,6 +79,8 @@ class Walk:
         """Give the session; ``None`` when no node said anything."""
         self._flush()
         turns = self._turns.finish()
+        for rule, place in self._asides:
+            (self._ledger.aside if turns else self._ledger.skipped)(rule, place)
         if not turns:
             return None
         value = self._found.value
@@ -266,6 +273,26 @@ class Walk:
         self._turns.result(result, place)
         self._answered = (tool, result)
         return None
+
+
+def speaks(message: Any) -> bool:
+    """Whether a message is a prompt or answer of plain text that is sure to make a turn."""
+    if type(message) is not dict or message.get("weight") == 0:
+        return False
+    author, content = message.get("author"), message.get("content")
+    if type(author) is not dict or type(content) is not dict:
+        return False
+    parts = content.get("parts")
+    if (
+        author.get("role") not in ("user", "assistant")
+        or message.get("recipient") not in (None, "", "all")
+        or content.get("content_type") not in ("text", "multimodal_text")
+        or type(parts) is not list
+        or not any(isinstance(part, str) and part for part in parts)
+    ):
+        return False
+    metadata = message.get("metadata")
+    return type(metadata) is not dict or not any(metadata.get(flag) for flag in _HIDING)
 
 
 class _Said(NamedTuple):

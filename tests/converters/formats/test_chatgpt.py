@@ -15,9 +15,7 @@ from converters.errors import BadInput, DcbError
 from converters.formats.chatgpt import FORMAT
 from converters.formats.chatgpt.tree import tree_of, way_to
 from converters.ir import Text
-from converters.ledger import Ledger
-from converters.reading import Skipped, Unit, units
-from converters.types import Context, Head
+from converters.types import Head
 from tests.converters.formats.chatgpt_exports import chain, conversation, dump, node, one
 from tests.converters.formats.vectors import expected, projection, table, vectors
 from tests.pack import cases, pack
@@ -145,35 +143,6 @@ def test_repeated_conversations_count_once() -> None:
     assert counts(report) == {"duplicate-record": 4}
 
 
-def test_parts_of_a_folder_are_one_export(tmp_path: Path) -> None:
-    for number in range(3):
-        value = {**chain(("user", f"q{number}")), "conversation_id": f"c-{number}"}
-        (tmp_path / f"conversations-00{number}.json").write_bytes(dump([value]))
-    capture = tmp_path / "zz.json"
-    capture.write_bytes(dump({**chain(("user", "captured")), "conversation_id": "c-9"}))
-    whole = {**chain(("user", "whole")), "conversation_id": "c-8"}
-    (tmp_path / "conversations.json").write_bytes(dump([whole]))
-    prompts = []
-    skipped = []
-    for unit in units(tmp_path):
-        if isinstance(unit, Skipped):
-            skipped.append(Path(unit.name).name)
-        else:
-            assert isinstance(unit, Unit)
-            assert unit.format.read is not None
-            ledger = Ledger(unit.input.name)
-            found = list(unit.format.read(unit.input, Context(ledger)))
-            prompts += [session.turns[0].prompt for session in found]
-            assert ledger.report().balanced
-    assert prompts == ["q0", "q1", "q2", "whole", "captured"]
-    assert skipped == ["conversations-001.json", "conversations-002.json", "conversations.json"]
-    # A part that a person names is read alone.
-    (unit,) = units(tmp_path / "conversations-001.json")
-    assert isinstance(unit, Unit)
-    assert unit.format.read is not None
-    assert len(list(unit.format.read(unit.input, Context(Ledger())))) == 1
-
-
 def test_an_id_is_made_of_content_and_place() -> None:
     value = chain(("user", "x"))
     del value["conversation_id"]
@@ -237,6 +206,55 @@ def test_without_a_current_node_the_newest_leaf_counts_and_the_deepest_on_ties()
     ]
     session, _ = one(conversation(*nodes, current_node=None))
     assert session.turns[0].steps[0].content == [Text("deep")]
+
+
+@pytest.mark.parametrize("current", ["root", "hollow"])
+def test_a_current_node_before_everything_said_is_none(current: str) -> None:
+    value = conversation(
+        node("root", None),
+        node("hollow", "root", "system", "be kind"),
+        node("u", "hollow", "user", "q", create_time=1.0),
+        node("a", "u", "assistant", "old", create_time=2.0),
+        node("b", "u", "assistant", "new", create_time=3.0),
+        current_node=current,
+    )
+    session, found = one(value)
+    assert session.turns[0].prompt == "q"
+    assert session.turns[0].steps[0].content == [Text("new")]
+    assert found == {"malformed-member": 1, "branch-collapsed": 1, "system-prompt-aside": 1}
+    sessions, _ = read(FORMAT, dump(value), "x.json", branch=1)
+    assert [step.content for step in sessions[0].turns[0].steps] == [[Text("old")]]
+
+
+def test_where_the_newest_leaf_says_nothing_the_newest_message_counts() -> None:
+    value = conversation(
+        node("root", None),
+        node("u", "root", "user", "q", create_time=1.0),
+        node("a", "u", "assistant", "yes", create_time=2.0),
+        node("late", "root", "user", "", create_time=9.0),
+        current_node="late",
+    )
+    session, found = one(value)
+    assert session.turns[0].steps[0].content == [Text("yes")]
+    assert found == {"malformed-member": 1, "branch-collapsed": 1}
+
+
+def test_what_no_session_holds_is_not_aside() -> None:
+    value = conversation(
+        node("s", None, "system", "be kind"),
+        node("r", "s", "narrator", "once"),
+        node("x", "s", "narrator", "twice"),
+        current_node="r",
+    )
+    sessions, report = read(FORMAT, dump(value), "x.json")
+    assert sessions == []
+    assert (report.records.aside, report.records.skipped) == (0, 3)
+    assert counts(report) == {
+        "system-prompt-aside": 1,
+        "role-unknown": 1,
+        "branch-collapsed": 1,
+        "empty-session": 1,
+    }
 
 
 def test_parts_with_a_lost_parent_are_put_in_by_time() -> None:
