@@ -397,7 +397,8 @@ def leading_values(data: bytes) -> tuple[Any, ...]:
     """
     encoding = _encoding(data)
     if encoding:
-        data = data.decode(encoding, "replace").encode("utf-8", "replace")
+        text = data.decode(encoding, "replace").lstrip("\ufeff")  # some writers put it twice
+        data = text.encode("utf-8", "replace")
     data = data.lstrip(SPACE + b"\x00")
     if not data.startswith((b"{", b"[")):
         return _leading_lines(data)

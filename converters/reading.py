@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from converters import detection, opening, registry
 from converters.detection import NoMatch
-from converters.errors import BadInput, DcbError, UsageError
+from converters.errors import BadInput, DcbError, UnknownFormat, UsageError
 from converters.ledger import Ledger, Report, merge
 from converters.opening import Skipped
 from converters.types import Context, Input, Options
@@ -52,7 +52,8 @@ def units(
 
     Problems come as values, so that one bad entry of a folder or archive stops
     nothing. ``from_`` forces a format (or the best member of a group). A file that is a
-    declared companion of another input is left out, named. ``spread`` is a ``map`` that may
+    declared companion of another input is left out, named; one that should be a part of a
+    series and is of no known format is a problem. ``spread`` is a ``map`` that may
     look at inputs in other processes. ``how`` goes to :func:`converters.opening.open_inputs`.
     """
     formats = None if from_ is None else registry.lookup(from_)
@@ -64,24 +65,40 @@ def units(
         for entry in entries
     ]
     owned: set[str] = set()
+    parts: set[str] = set()
     if len(found) > 1:
+        kinds = {entry.input.name: entry.format.id for entry in found if isinstance(entry, Unit)}
         for entry in found:
             # What another input owns owns nothing itself: numbered parts go to the first of them.
             if isinstance(entry, Unit) and entry.input.name not in owned:
-                owned |= _companions(entry)
+                others = _series(entry, kinds)
+                owned |= _companions(entry) | others
+                parts |= others
     for entry in found:
         name = entry.input.name if isinstance(entry, Unit) else getattr(entry, "name", None)
-        yield Skipped(name, COMPANION) if name in owned else entry
+        if name in parts and isinstance(entry, Skipped):
+            yield UnknownFormat(entry.reason, path=name)
+        else:
+            yield Skipped(name, COMPANION) if name in owned else entry
 
 
 def _companions(unit: Unit) -> set[str]:
-    own = unit.input.name
     owned: set[str] = set()
     for pattern in unit.format.companions:
+        if pattern not in unit.format.series:
+            owned |= {file.name for file in unit.input.files(pattern)}
+    return owned - {unit.input.name}
+
+
+def _series(unit: Unit, kinds: dict[str, str]) -> set[str]:
+    """Give the other parts of an input in parts; what another format claims is none of them."""
+    own = unit.input.name
+    parts: set[str] = set()
+    for pattern in unit.format.series:
         names = {file.name for file in unit.input.files(pattern)}
-        if pattern not in unit.format.series or own in names:
-            owned |= names
-    return owned - {own}
+        if own in names:
+            parts |= {name for name in names if kinds.get(name, unit.format.id) == unit.format.id}
+    return parts - {own}
 
 
 def _unit_of(formats: Iterable[Format] | None) -> Callable[[Head], bool]:

@@ -10,6 +10,7 @@ import msgspec
 
 from converters import jsonio
 from converters.errors import DcbError
+from converters.formats.chatgpt.files import last_of
 from converters.formats.chatgpt.tree import is_conversation
 from converters.ledger import Ledger
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
     from converters.types import Context, Input
 
-__all__ = ["PARTS", "Found", "conversations"]
+__all__ = ["NUMBERED", "PARTS", "Found", "conversations"]
 
 PARTS: Final = "conversations[-.]*json"
 """The whole export or its numbered parts; together in one folder they are one export."""
+
+NUMBERED: Final = "conversations-*json"
 
 _TAIL: Final = 64 << 20
 _SPACE: Final = b" \t\r\n"
@@ -45,54 +48,84 @@ def conversations(source: Input, ctx: Context) -> Iterator[Found]:
     """Give the conversations of an export, each id once.
 
     What is no conversation is skipped. Nodes of repeated conversations are counted as
-    ``duplicate-record``. A part that cannot be read is skipped; the first one raises.
+    ``duplicate-record``. A part that cannot be read is skipped and the others are read; the
+    input itself raises where nothing else was found.
     """
     ledger = ctx.ledger
     known: set[str] = set()
     number = 0
     name = ledger.source
-    for part in _parts(source):
-        if part is not source:
-            ledger.source = name.removesuffix(_last(source.name)) + _last(part.name)
+    parts = _parts(source)
+    failure: DcbError | None = None
+    for part in parts:
+        if len(parts) > 1:
+            ledger.source = name.removesuffix(last_of(source.name)) + last_of(part.name)
         try:
-            for place, value in _values(part, ctx):
-                if not is_conversation(value):
-                    ledger.seen()
-                    ledger.skipped("malformed-record", place, kind="conversation")
-                    continue
-                identity = _identity(value)
-                if identity is not None and identity in known:
-                    n = max(len(value["mapping"]), 1)
-                    ledger.seen(n)
-                    ledger.skipped("duplicate-record", place, n, kind="conversation")
-                    continue
-                if identity is not None:
-                    known.add(identity)
+            for identity, place, value in _sound(part, ctx, known, own=part is source):
                 yield Found(identity, place, number, value)
                 number += 1
         except DcbError as error:
-            if part is source:
+            if len(parts) == 1:
                 raise
-            ledger.seen()
-            ledger.skipped("malformed-record", error.position or "", kind="part")
+            if part is source:
+                failure = error
+            _skip_part("malformed-record", ledger, error.position)
+    ledger.source = name
+    if failure is not None and not number:
+        raise failure
+
+
+def _sound(
+    part: Input, ctx: Context, known: set[str], *, own: bool
+) -> Iterator[tuple[str | None, str, dict[str, Any]]]:
+    """Give ``(id, place, value)`` of the conversations of one part whose ids are not ``known``.
+
+    A part without any that only its name made one is counted as one record.
+    """
+    ledger = ctx.ledger
+    others: list[str] = []
+    found = False
+    for place, value in _values(part, ctx):
+        if not is_conversation(value):
+            others.append(place)
+            continue
+        found = True
+        identity = _identity(value)
+        if identity is not None and identity in known:
+            n = max(len(value["mapping"]), 1)
+            ledger.seen(n)
+            ledger.skipped("duplicate-record", place, n, kind="conversation")
+            continue
+        if identity is not None:
+            known.add(identity)
+        yield identity, place, value
+    if others and not found and not own:
+        _skip_part("unknown-record", ledger)
+        return
+    for place in others:
+        ledger.seen()
+        ledger.skipped("malformed-record", place, kind="conversation")
+
+
+def _skip_part(rule: str, ledger: Ledger, position: int | str | None = None) -> None:
+    """Count a part as one record that is in no output; the place is its name."""
+    name = ledger.source
+    ledger.source = ""
+    ledger.seen()
+    ledger.skipped(rule, name if position is None else f"{name}:{position}", kind="part")
     ledger.source = name
 
 
-def _parts(source: Input) -> Iterator[Input]:
-    """Give the input; in a folder or archive the other parts of the export too."""
-    yield source
-    if not source.nested:
-        return
-    own = _last(source.name)
-    if fnmatchcase(own, PARTS):
-        names = {_last(part.name): part for part in source.files(PARTS)}
-        for name in sorted(names):
-            if name > own:
-                yield names[name]
+def _parts(source: Input) -> list[Input]:
+    """Give the input; in a folder or archive with the other parts of the export, by name.
 
-
-def _last(name: str) -> str:
-    return name.replace("!", "/").rpartition("/")[2]
+    Parts before it are those whose beginning was not recognised.
+    """
+    own = last_of(source.name)
+    if not source.nested or not fnmatchcase(own, PARTS):
+        return [source]
+    parts = {last_of(part.name): part for part in source.files(PARTS)} | {own: source}
+    return [parts[name] for name in sorted(parts)]
 
 
 def _identity(conversation: dict[str, Any]) -> str | None:

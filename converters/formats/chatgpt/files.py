@@ -13,7 +13,7 @@ from converters.images import MAX_CHARS
 if TYPE_CHECKING:
     from converters.types import Input
 
-__all__ = ["PATTERNS", "Asset", "Files", "asset_id"]
+__all__ = ["PATTERNS", "Asset", "Files", "asset_id", "last_of"]
 
 PATTERNS: Final = (
     "file-*",
@@ -61,14 +61,14 @@ class Files:
             return None
         if not data or len(data) > _MAX_BYTES:
             return None
-        return Asset(_last(file.name), base64.b64encode(data).decode("ascii"))
+        return Asset(last_of(file.name), base64.b64encode(data).decode("ascii"))
 
     def _find(self, identity: str) -> Input | None:
         if self._found is None:
             self._found = {}
             for pattern in PATTERNS:
                 for file in self._source.files(pattern):
-                    key = _spelled(_last(file.name).partition(".")[0])
+                    key = _spelled(last_of(file.name).partition(".")[0])
                     self._found.setdefault(key, file)
             self._keys = sorted(self._found)
         exact = self._found.get(identity)
@@ -91,5 +91,6 @@ def _spelled(name: str) -> str:
     return f"file-{name[5:]}" if name.startswith("file_") else name
 
 
-def _last(name: str) -> str:
+def last_of(name: str) -> str:
+    """Give the last part of the name of an input or companion."""
     return name.replace("!", "/").rpartition("/")[2]
