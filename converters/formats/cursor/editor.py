@@ -41,6 +41,7 @@ _BUBBLE_KEYS: Final = (
 )
 _BUBBLES: Final = "SELECT key, value FROM cursorDiskKV WHERE key >= ? AND key < ? ORDER BY key"
 
+_MANY: Final = 4096
 _NAMES: Final = "fullConversationHeadersOnly"
 _NAME: Final = {"bubbleId", "serverBubbleId", "type"}
 """The members of what only names a message."""
@@ -146,14 +147,20 @@ class _Known(NamedTuple):
 
 
 def _orphans(connection: Any, told: set[str], ledger: Ledger) -> None:
-    """Count the messages whose session has no row, or one that cannot be read."""
-    deep = tuple(f"bubbleId:{identity}:" for identity in told if ":" in identity)
-    for row in sqlitedb.rows(connection, _BUBBLE_KEYS):
-        key = str(row["key"])
-        identity, found, _ = key.removeprefix("bubbleId:").partition(":")
-        if not (found and identity in told) and not key.startswith(deep):
+    """Count the messages whose session has no row, or one that cannot be read.
+
+    There may be very many keys; they are looked at as bytes, and none of their values.
+    """
+    known = {identity.encode() for identity in told}
+    deep = tuple(b"bubbleId:%b:" % identity for identity in known if b":" in identity)
+    cursor = connection.execute(_BUBBLE_KEYS)
+    while keys := cursor.fetchmany(_MANY):
+        for (key,) in keys:
+            _, identity, *rest = key.split(b":", 2)
+            if (rest and identity in known) or key.startswith(deep):
+                continue
             ledger.seen()
-            place = f"cursorDiskKV.key={key[:110]}"
+            place = f"cursorDiskKV.key={key[:110].decode('utf-8', 'replace')}"
             ledger.skipped("malformed-record", place, kind="bubble of no session")
 
 
