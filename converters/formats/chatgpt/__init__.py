@@ -20,8 +20,11 @@ with ``--branch``.
   of its author's name, else the nearest of the turn (``tool-result-text-fallback``), else a call is
   made for it (``id-minted``); further messages of one tool belong to the same result.
 - System messages, custom instructions and memories are in ``x-dcb.system``. User messages that
-  the tool hid are no prompts (``injection-skipped``). Messages of weight 0 (superseded) and of
-  unknown roles are kept in ``x-dcb.records``.
+  the tool hid (``injection-skipped``), messages of weight 0 (superseded) and of unknown roles are
+  kept in ``x-dcb.records``. A canvas is what its calls say; its final text in ``textdocs`` is
+  counted (``record-skipped``).
+- Texts of a content beside the one that is read (a page's summary, an error's name, the language of
+  code) are in ``x-dcb.native`` of the block.
 - Images have bytes where the export holds the file, else they are placeholders. Files and voice are
   placeholders whose ``x-dcb.attachments`` has the bytes where the export holds them.
 - Citations are kept in ``x-dcb.citations`` of the text block. A mark in the text that one of the
@@ -39,7 +42,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from converters.formats.chatgpt.export import NUMBERED, PARTS
-from converters.formats.chatgpt.files import PATTERNS, last_of
+from converters.formats.chatgpt.files import DOCUMENTS, PATTERNS, last_of
 from converters.formats.chatgpt.read import read
 from converters.formats.chatgpt.tree import is_conversation
 from converters.types import Capabilities, Format, Head, Match
@@ -116,7 +119,7 @@ FORMAT = Format(
         "shopping.json",
         "sora.json",
         "export_manifest.json",
-        "textdocs/*",
+        DOCUMENTS,
         *PATTERNS,
     ),
     series=(PARTS,),

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["KNOWN", "blocks_of", "system_text", "text_of", "thoughts_of"]
 
 _AUDIO: Final = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
-_TEXT_MEMBERS: Final = ("text", "content", "result", "summary")
+_TEXT_MEMBERS: Final = ("text", "content", "result", "summary", "snippet")
+_NO_LANGUAGE: Final = "unknown"
 KNOWN: Final = frozenset(
     {
         "text",
@@ -119,13 +120,36 @@ def blocks_of(
 def _by_kind(
     kind: Any, content: dict[str, Any], blocks: list[Block], ledger: Ledger, place: str
 ) -> None:
-    """Put the address of a web page in front, and count types that are not known."""
+    """Put the address of a web page in front, and count types that are not known.
+
+    Texts of the content that are in no block (a page's summary, an error's name, the language of
+    code) stay with the first one; of a type that is not known, all that is left.
+    """
+    known = not isinstance(kind, str) or kind in KNOWN
+    shown = {"content_type", "parts"}
+    if not isinstance(content.get("parts"), list):
+        shown.update([name for name in _TEXT_MEMBERS if _is_text(content.get(name))][:1])
     url = content.get("url")
     if isinstance(url, str) and url:
-        title = content.get("title") or content.get("domain")
-        blocks.insert(0, Text(f"{title} {url}" if isinstance(title, str) and title else url))
-    if isinstance(kind, str) and kind not in KNOWN:
+        named = next((n for n in ("title", "domain") if _is_text(content.get(n))), "url")
+        blocks.insert(0, Text(url if named == "url" else f"{content[named]} {url}"))
+        shown |= {"url", named} | ({"domain"} if str(content.get("domain")) in url else set())
+    left = {
+        name: value
+        for name, value in content.items()
+        if name not in shown
+        and (_is_text(value) if known else value)
+        and (name, value) != ("language", _NO_LANGUAGE)
+    }
+    if left and blocks:
+        extra = blocks[0].extra or {}
+        blocks[0].extra = {**extra, "native": {**left, **extra.get("native", {})}}
+    if not known:
         ledger.note("unknown-block", place, kind=kind[:40])
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def _part(

@@ -13,7 +13,7 @@ from converters.images import MAX_CHARS
 if TYPE_CHECKING:
     from converters.types import Input
 
-__all__ = ["PATTERNS", "Asset", "Files", "asset_id", "last_of"]
+__all__ = ["DOCUMENTS", "PATTERNS", "Asset", "Files", "asset_id", "last_of"]
 
 PATTERNS: Final = (
     "file-*",
@@ -25,6 +25,9 @@ PATTERNS: Final = (
     "dalle-generations/*",
 )
 """Where the export puts them, relative to ``conversations.json``."""
+
+DOCUMENTS: Final = "textdocs/*"
+"""The final texts of canvases, which no conversation names."""
 
 _ASSET: Final = re.compile(r"(?:[a-z-]++://)?+(file[-_][A-Za-z0-9_-]++)", re.ASCII)
 _MAX_BYTES: Final = MAX_CHARS // 4 * 3

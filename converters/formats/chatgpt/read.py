@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from converters import jsonio
-from converters.formats.chatgpt.export import Found, conversations
-from converters.formats.chatgpt.files import Files
+from converters.formats.chatgpt.export import PARTS, Found, conversations
+from converters.formats.chatgpt.files import DOCUMENTS, Files, last_of
 from converters.formats.chatgpt.tree import Branch, Node, Tree, newest, tree_of, way_to
 from converters.formats.chatgpt.walk import Walk, speaks
 from converters.ledger import Ledger
@@ -27,6 +28,10 @@ def read(source: Input, ctx: Context) -> Iterator[Session]:
     files = Files(source)
     for found in conversations(source, ctx):
         yield from _Conversation(found, files, ctx).sessions()
+    if source.nested and fnmatchcase(last_of(source.name), PARTS):
+        for document in source.files(DOCUMENTS):
+            name = f"textdocs/{last_of(document.name)}"
+            ctx.ledger.note("record-skipped", name, kind="textdoc")
 
 
 class _Conversation:

@@ -11,7 +11,7 @@ from converters.formats.chatgpt.content import (
     text_of,
     thoughts_of,
 )
-from converters.ir import Block, Extra, Meta, Session, ToolCallBlock, ToolResult
+from converters.ir import Block, Extra, Meta, Session, Text, ToolCallBlock, ToolResult
 from converters.ledger import Ledger
 from converters.text import parse_time
 from converters.turns import TurnBuilder
@@ -28,7 +28,13 @@ _TAKEN: Final = frozenset({"mapping", "current_node", "title", "create_time", "c
                            "default_model_slug"})  # fmt: skip
 _CONTEXT: Final = ("user_editable_context", "model_editable_context")
 _ASIDE: Final = frozenset(
-    {"system-prompt-aside", "role-unknown", "message-discarded", "unknown-record"}
+    {
+        "system-prompt-aside",
+        "injection-skipped",
+        "role-unknown",
+        "message-discarded",
+        "unknown-record",
+    }
 )
 _FAILED: Final = ("error", "finished_with_error")
 _PLAIN: Final[dict[str, Any]] = {}
@@ -164,13 +170,13 @@ class Walk:
     def _blocks(self, said: _Said) -> list[Block]:
         return blocks_of(said.content, said.metadata, self._files, self._ledger, said.place)
 
-    def _discard(self, said: _Said) -> str:
-        """Keep a message of weight 0 aside: the conversation went on without it."""
+    def _keep(self, said: _Said, rule: str) -> str:
+        """Keep a message aside that is hidden, or of weight 0: the talk went on without it."""
         parts = said.content.get("parts")
         if not text_of(said.content) and not (isinstance(parts, list) and any(parts)):
             return "empty-message"
         self._records.append(said.message)
-        return "message-discarded"
+        return rule
 
     def _empty(self, said: _Said) -> str:
         """Keep a message aside whose type is not known and that has no text."""
@@ -182,9 +188,9 @@ class Walk:
 
     def _prompt(self, said: _Said) -> str | None:
         if said.metadata.get("is_visually_hidden_from_conversation"):
-            return "injection-skipped"
+            return self._keep(said, "injection-skipped")
         if said.message.get("weight") == 0:
-            return self._discard(said)
+            return self._keep(said, "message-discarded")
         blocks = self._blocks(said)
         if not blocks:
             return self._empty(said)
@@ -215,8 +221,9 @@ class Walk:
         recipient = message.get("recipient")
         if isinstance(recipient, str) and recipient not in ("", "all"):
             blocks: list[Block] = [self._call(message, recipient, text_of(content), place)]
+            blocks += self._beside_call(said)
         elif message.get("weight") == 0:
-            return self._discard(said)
+            return self._keep(said, "message-discarded")
         else:
             blocks = self._blocks(said)
         if not blocks:
@@ -235,6 +242,15 @@ class Walk:
         ):
             self._turns.abort()
         return None
+
+    def _beside_call(self, said: _Said) -> list[Block]:
+        """Give what a call holds beside its text: images and files."""
+        parts = said.content.get("parts")
+        objects = [p for p in parts if type(p) is dict] if isinstance(parts, list) else []
+        if not objects and not said.metadata.get("attachments"):
+            return []
+        blocks = self._blocks(said._replace(content={**said.content, "parts": objects}))
+        return [b for b in blocks if not isinstance(b, Text) or "native" not in (b.extra or ())]
 
     def _call(
         self, message: dict[str, Any], name: str, arguments: str, place: str

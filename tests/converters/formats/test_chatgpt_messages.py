@@ -113,7 +113,12 @@ def test_hidden_superseded_and_strange_messages() -> None:
     ]
     assert session.extra is not None
     assert session.extra["system"] == ["be kind", "custom"]
-    assert [record["id"] for record in session.extra["records"]] == ["m-n5", "m-n7", "m-n8"]
+    assert [record["id"] for record in session.extra["records"]] == [
+        "m-n3",
+        "m-n5",
+        "m-n7",
+        "m-n8",
+    ]
     assert found == {
         "system-prompt-aside": 2,
         "injection-skipped": 1,
@@ -131,6 +136,55 @@ def test_hidden_superseded_and_strange_messages() -> None:
 def test_an_interrupted_answer_aborts_the_turn(more: dict[str, Any]) -> None:
     session, _ = one(chain(("user", "q"), ("assistant", "so", more), ("user", "r")))
     assert [turn.aborted for turn in session.turns] == [True, False]
+
+
+def test_other_texts_of_a_content_stay_with_its_block() -> None:
+    page = {"content_type": "sonic_webpage", "url": "https://a.example/x", "domain": "a.example"}
+    session, found = one(
+        chain(
+            ("user", "q"),
+            call("web"),
+            ("tool", {**page, "title": "T", "text": "all", "snippet": "some"}, {"tool": "web"}),
+            ("tool", {**page, "snippet": "only"}, {"tool": "web"}),
+            (
+                "tool",
+                {"content_type": "tether_browsing_display", "result": "r", "summary": "s"},
+                {"tool": "web"},
+            ),
+            ("assistant", {"content_type": "code", "language": "python", "text": "1"}),
+            ("assistant", {"content_type": "code", "language": "unknown", "text": "2"}),
+            ("assistant", {"content_type": "card", "text": "shown", "more": [1], "none": None}),
+        )
+    )
+    first, *others = session.turns[0].steps
+    assert first.tool_results[0].content == [
+        Text("T https://a.example/x", {"native": {"snippet": "some"}}),
+        Text("all"),
+        Text("a.example https://a.example/x"),
+        Text("only"),
+        Text("r", {"native": {"summary": "s"}}),
+    ]
+    assert [step.content for step in others] == [
+        [Text("1", {"native": {"language": "python"}})],
+        [Text("2")],
+        [Text("shown", {"native": {"more": [1]}})],
+    ]
+    assert found == {"tool-result-text-fallback": 1, "unknown-block": 1}
+
+
+def test_a_call_keeps_its_images_and_files() -> None:
+    pointer = picture("file-service://file-XyZ")
+    more = {"recipient": "t", "metadata": {"attachments": [{"id": "file-A", "name": "a.txt"}]}}
+    session, found = one(
+        [chain(("user", "q"), ("assistant", pointer, more))], {"file-XyZ.png": PNG}
+    )
+    (step,) = session.turns[0].steps
+    assert [(made.name, made.arguments) for made in step.tool_calls] == [("t", "look")]
+    _, image, file = step.content
+    assert isinstance(image, Image)
+    assert isinstance(file, Text)
+    assert file.text == "[file: a.txt]"
+    assert found == {"attachment-aside": 1, "tool-result-missing": 1}
 
 
 ENTITY = '\ue200entity\ue202["city","Paris"]\ue201'

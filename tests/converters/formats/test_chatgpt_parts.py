@@ -164,3 +164,15 @@ def test_probe_of_a_conversation_whose_mapping_begins_behind_the_head() -> None:
     ):
         match = FORMAT.probe(Head(dump(value)[: 256 << 10], name))
         assert (match.score if match else None) == score
+
+
+def test_the_documents_of_canvases_are_counted_once(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"conversations-{number}.json").write_bytes(part(number))
+    (tmp_path / "textdocs").mkdir()
+    (tmp_path / "textdocs" / "essay.md").write_text("final")
+    reading = Reading(tmp_path)
+    assert prompts(reading) == ["q0", "q1"]
+    (entry,) = reading.report.entries
+    assert (entry.rule, entry.kinds) == ("record-skipped", {"textdoc": 1})
+    assert entry.places[0].endswith("textdocs/essay.md")
