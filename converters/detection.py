@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from converters import registry
 from converters.errors import UnknownFormat
+from converters.types import Match
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +46,8 @@ def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]
             continue
         try:
             match = record.probe(head)
+            if match is not None and not isinstance(match, Match):
+                raise TypeError("probe gives no Match")  # noqa: TRY301 - as any fault in it
         except Exception as error:
             if not registry.is_plugin(record):
                 raise

@@ -323,7 +323,8 @@ class Format(msgspec.Struct, frozen=True):
     ``companions`` are patterns for :meth:`Input.files` whose matches belong to
     another input; those of them in ``series`` are parts of one input (numbered files), and
     count only for an input that is such a part itself: the first one reads the others.
-    ``resume`` is the command that goes on with a session, with ``{id}``. ``listing`` lists the
+    ``resume`` is the command that goes on with a session, with ``{id}``; ``file_name`` gives the
+    name, without suffix, by which the tool finds a written session. ``listing`` lists the
     sessions of a store without reading them; a format of files with one session each needs
     none, the ends of its files are read.
     """
@@ -346,4 +347,5 @@ class Format(msgspec.Struct, frozen=True):
     companions: tuple[str, ...] = ()
     series: tuple[str, ...] = ()
     resume: str | None = None
+    file_name: Callable[[Session], str] | None = None
     options: tuple[Option, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters import registry
-from converters.errors import UsageError
+from converters.errors import BadInput, DcbError, UsageError
 from converters.ledger import Ledger, Report
 from converters.types import Context, Options
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from converters.ir import Session
     from converters.types import Format, Sink
 
-__all__ = ["check_options", "write"]
+__all__ = ["check_options", "put", "write"]
 
 
 class _Plain:
@@ -40,10 +40,25 @@ def write(
     record = registry.target(to)
     ledger = Ledger()
     ctx = Context(ledger, Options(format=check_options(record, options)))
-    assert record.write is not None  # noqa: S101 - target() gives writers only
     target: Sink = sink if hasattr(sink, "beside") else _Plain(sink, ledger)
-    record.write(_counted(sessions, ledger), target, ctx)
+    put(_counted(sessions, ledger), target, record, ctx)
     return ledger.report()
+
+
+def put(sessions: Iterable[Session], sink: Sink, record: Format, ctx: Context) -> None:
+    """Let a format write; what a plugin raises is an error of its own, not of dcb."""
+    assert record.write is not None  # noqa: S101 - target() gives writers only
+    try:
+        record.write(sessions, sink, ctx)
+    except (DcbError, OSError):
+        raise
+    except Exception as error:
+        if not registry.is_plugin(record):
+            raise
+        raise BadInput(
+            f"format plugin {record.id!r} failed to write: {error!r}",
+            hint="--no-plugins leaves plugins out",
+        ) from error
 
 
 def _counted(sessions: Iterable[Session], ledger: Ledger) -> Iterable[Session]:

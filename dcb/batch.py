@@ -25,6 +25,7 @@ from converters.ledger import Ledger, Report
 from converters.reading import Unit, read_unit
 from converters.turns import title_of
 from converters.types import Context, Format, Options
+from converters.writing import put
 from dcb import files
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ __all__ = [
     "run",
     "spool",
     "spread",
+    "stem_of",
     "uncollected",
     "write_one",
 ]
@@ -167,20 +169,24 @@ def _next(sessions: Iterator[Session]) -> Session | None:
 def write_one(session: Session, target: Format, job: Job, ctx: Context) -> Made:
     """Write one session under a temporary name in the folder of the job, not yet synced."""
     title = title_of(session.turns, session.title)
-    stem = files.session_name(title, session.meta.id)
+    stem = stem_of(session, title, target)
     made = Made(job.folder / stem, stem, session.meta.id, title)
-    with files.staged(made.temporary, keep=True) as (stream, made.temporary):
-        assert target.write is not None  # noqa: S101 - target() gives writers only
-        with _interruptible():
-            target.write(iter((session,)), _Sink(stream, made), ctx)
+    with files.staged(made.temporary, keep=True) as (stream, made.temporary), _interruptible():
+        put(iter((session,)), _Sink(stream, made), target, ctx)
     return made
+
+
+def stem_of(session: Session, title: str | None, target: Format) -> str:
+    """Give the name of a session's file: the tool's own where it goes by it, else the title's."""
+    if target.file_name is not None:
+        return files.safe_name(target.file_name(session))
+    return files.session_name(title, session.meta.id)
 
 
 def discard(made: Iterable[Made]) -> None:
     """Remove outputs that got no name."""
     for one in made:
-        with contextlib.suppress(OSError):
-            one.temporary.unlink()
+        files.drop(one.temporary)
 
 
 class Names:

@@ -12,17 +12,19 @@ import errno
 import io
 import os
 import re
+import stat
 import threading
 import unicodedata
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from converters.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 __all__ = [
+    "drop",
     "finish",
     "output",
     "place",
@@ -32,6 +34,7 @@ __all__ = [
     "session_name",
     "slug",
     "staged",
+    "sweep",
     "sync_all",
     "sync_folder",
     "write_whole",
@@ -41,11 +44,15 @@ _MAX_NAME: Final = 120
 _EARLY: Final = 8 << 20
 _BUFFER: Final = 128 << 10
 _AT_ONCE: Final = 8
+_HELD: Final = 64 << 20
+_DEV: Final = Path("/dev")
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul"}
     | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3"}
 )
 _BAD: Final = re.compile(r"[^\w.-]+")
+_UNNAMED: Final[set[Path]] = set()
+"""Temporary files of this process that have no name yet, for :func:`sweep`."""
 
 
 @contextlib.contextmanager
@@ -55,13 +62,46 @@ def output(target: Path, *, force: bool = False, private: bool = False) -> Itera
     Without ``force`` an existing target is refused, and the check and the
     creation are one step. ``private`` gives mode 0600; replacing a file opens it to nobody
     who could not read it before. Raises :class:`OutputError`; nothing half-written stays.
+    A pipe or device is never replaced: it gets the content, in one go at the end.
     """
+    if _is_stream(target):
+        with _poured(target) as stream:
+            yield stream
+        return
     if not force and (target.exists() or target.is_symlink()):
         raise _exists(target)
     with staged(target, private=private) as (stream, temporary):
         yield stream
         finish(stream)
         place(temporary, target, force=force)
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether a path names what takes bytes as they come, such as ``/dev/stdout``."""
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(mode):
+        return False
+    return not stat.S_ISREG(mode) or _DEV in target.absolute().parents
+
+
+@contextlib.contextmanager
+def _poured(target: Path) -> Iterator[BinaryIO]:
+    import shutil
+    import tempfile
+
+    with tempfile.SpooledTemporaryFile(_HELD) as held:
+        yield cast("BinaryIO", held)
+        held.seek(0)
+        try:
+            with target.open("wb") as out:
+                shutil.copyfileobj(held, out)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _failed(target, error) from error
 
 
 class _Steady(io.FileIO):
@@ -114,20 +154,10 @@ def staged(
     stays when the block ends without an exception, and is the caller's.
     """
     temporary = target.parent / f".{target.name[:80]}.{os.urandom(6).hex()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
-    except OSError as error:
-        raise _failed(target, error) from error
-    except UnicodeEncodeError as error:
-        raise OutputError(
-            "cannot write: the locale has no such characters for a file name",
-            path=str(target),
-            hint="use a UTF-8 locale, such as LC_ALL=C.UTF-8",
-        ) from error
     whole = False
+    _UNNAMED.add(temporary)
     try:
-        with io.BufferedWriter(_Steady(descriptor), _BUFFER) as stream:
+        with io.BufferedWriter(_created(temporary, target, private=private), _BUFFER) as stream:
             yield stream, temporary
         whole = True
     except OSError as error:
@@ -136,8 +166,35 @@ def staged(
         raise _failed(target, error) from error
     finally:
         if not (keep and whole):
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+            drop(temporary)
+
+
+def _created(temporary: Path, target: Path, *, private: bool) -> _Steady:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        return _Steady(os.open(temporary, flags, 0o600 if private else 0o666))
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            "cannot write: the locale has no such characters for a file name",
+            path=str(target),
+            hint="use a UTF-8 locale, such as LC_ALL=C.UTF-8",
+        ) from error
+
+
+def drop(temporary: Path) -> None:
+    """Remove a temporary file that is not wanted, or not wanted any more."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
+    _UNNAMED.discard(temporary)
+
+
+def sweep() -> None:
+    """Remove the temporary files of this process that nothing else will name or remove.
+
+    An interrupt can come between the end of a file and the moment when somebody owns it.
+    """
+    for temporary in tuple(_UNNAMED):
+        drop(temporary)
 
 
 def finish(stream: BinaryIO) -> None:

@@ -93,6 +93,26 @@ def test_a_broken_plugin_is_named_and_left_out(plugin: Path, tmp_path: Path) -> 
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "to"),
+    [("write", "raise KeyError", "madeup"), ("probe", "return 1", "interchange")],
+)
+def test_a_fault_in_a_plugin_is_named(
+    plugin: Path, tmp_path: Path, name: str, body: str, to: str
+) -> None:
+    old, new = f"def {name}(", f"def {name}(*_: Any) -> Any:\n    {body}\n\n\ndef unused("
+    text = (plugin / "madeup_format.py").read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    (tmp_path / "madeup_format.py").write_text(text.replace(old, new), encoding="utf-8")
+    path = os.pathsep.join([str(ROOT), str(tmp_path), str(plugin)])
+    source = str(plugin / "golden/madeup/plain/input.jsonl")
+    done = dcb("convert", source, "--to", to, "-o", str(tmp_path / "out"), PYTHONPATH=path)
+    assert done.code == 1
+    assert "format plugin 'madeup' failed" in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_generic_tests_pick_it_up(plugin: Path) -> None:
     env = {
         **os.environ,

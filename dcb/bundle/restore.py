@@ -24,7 +24,9 @@ from converters.formats.dsh_bundle import attached, attachments, unpack
 from converters.formats.dsh_bundle import document as bundle
 from converters.turns import title_of
 from converters.types import Context, Options
+from converters.writing import put
 from dcb import files
+from dcb.batch import stem_of
 from dcb.bundle.landing import Landing, Rule, land
 from dcb.bundle.reopen import native_of, reopen
 from dcb.bundle.verify import load
@@ -251,7 +253,6 @@ def _converted(
 ) -> tuple[Out, Report]:
     target = plan.to
     assert target is not None  # noqa: S101 - the caller looked
-    assert target.write is not None  # noqa: S101 - registry.target() gives writers only
     session, ledger = reopen(document, done.bundle)
     if session is None:
         raise BadInput("no conversation in the bundle", path=done.bundle, position="log")
@@ -260,10 +261,11 @@ def _converted(
     exported = document.get("exportedAt")
     now_ms = exported if isinstance(exported, int) and exported >= 0 else 0
     sink = _Sink()
-    target.write(iter((session,)), sink, Context(ledger, Options(format=plan.to_options), now_ms))
+    ctx = Context(ledger, Options(format=plan.to_options), now_ms)
+    put(iter((session,)), sink, target, ctx)
     title = document.get("title")
     title = title if isinstance(title, str) else title_of(session.turns, session.title)
-    stem = files.session_name(title, session.meta.id)
+    stem = stem_of(session, title, target)
     return Out(stem, target.suffix, bytes(sink.data), sink.files), ledger.report()
 
 

@@ -67,6 +67,8 @@ class _Lazy(TyperGroup):
             _run.close_stdout()
             _run.print_os_error(error)
             raise typer.Exit(1) from None
+        finally:
+            _run.sweep()
 
 
 def _exists(name: str) -> bool:

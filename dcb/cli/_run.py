@@ -33,6 +33,7 @@ __all__ = [
     "say",
     "show_warnings",
     "summarize",
+    "sweep",
     "terminal",
 ]
 
@@ -175,6 +176,13 @@ def disable_plugins() -> None:
 def catch_signals() -> None:
     """Turn SIGTERM into an orderly exit with code 143, so that no temporary file stays."""
     signal.signal(signal.SIGTERM, _terminate)
+
+
+def sweep() -> None:
+    """Remove temporary files that an interrupt left between their end and their name."""
+    files = sys.modules.get("dcb.files")
+    if files is not None:
+        files.sweep()
 
 
 def _terminate(signum: int, _frame: FrameType | None) -> NoReturn:

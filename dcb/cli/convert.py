@@ -14,7 +14,7 @@ from converters.errors import DcbError, OutputError, UsageError
 from converters.ledger import Ledger, Report, RunReport, merge
 from converters.reading import Unit, read_unit
 from converters.types import Context
-from converters.writing import check_options
+from converters.writing import check_options, put
 from dcb import batch, files
 from dcb.cli import _run
 from dcb.cli._inputs import (
@@ -232,8 +232,7 @@ class _Plan:
         batch.keep(session)
 
     def _write(self, sessions: Iterator[Session], sink: Any, writing: Context) -> None:
-        assert self.target.write is not None  # noqa: S101 - target() gives writers only
-        self.target.write(sessions, sink, writing)
+        put(sessions, sink, self.target, writing)
 
     def _context(self) -> Context:
         from converters.types import Options

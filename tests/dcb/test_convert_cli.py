@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -317,3 +318,36 @@ def test_worker_processes_leave_nothing_behind(tmp_path: Path, struck: str) -> N
     else:
         assert process.returncode == 1
         assert err.startswith(b"error: a worker process was ended from outside\nhint: ")
+
+
+def test_files_are_named_as_the_tool_looks_for_them(tmp_path: Path) -> None:
+    source = str(ROOT / "examples" / "hello.json")
+    for name in ("claude", "codex"):
+        done = dcb("convert", source, "--to", name, "-o", f"{tmp_path}/{name}/")
+        assert done.code == 0, done.err
+    uuid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    (claude,) = (tmp_path / "claude").iterdir()
+    assert re.fullmatch(rf"{uuid}\.jsonl", claude.name)
+    (codex,) = (tmp_path / "codex").iterdir()
+    assert re.fullmatch(rf"rollout-\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d-{uuid}\.jsonl", codex.name)
+
+
+def test_an_output_that_is_a_stream(tmp_path: Path) -> None:
+    source = str(ROOT / "examples" / "hello.json")
+    done = dcb("convert", source, "--to", "interchange", "-o", "/dev/stdout")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["version"] == 1
+    assert dcb("convert", source, "--to", "interchange", "-o", "/dev/null").code == 0
+
+
+def test_detect_names_what_lies_beside_transcripts(tmp_path: Path) -> None:
+    case = ROOT / "golden" / "chatgpt" / "zip" / "input.zip"
+    done = dcb("detect", str(case))
+    assert done.code == 0, done.err
+    assert "chatgpt" in done.out
+    assert "skipped: " in done.err
+    (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
+    done = dcb("detect", str(tmp_path))
+    assert done.code == 1
+    assert "nothing in it has a known format" in done.err
+    assert dcb("detect", str(tmp_path / "a.txt")).code == 1

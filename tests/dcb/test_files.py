@@ -219,3 +219,36 @@ def test_session_names() -> None:
     climbing = files.session_name("../../etc", "../pwned")
     assert "/" not in climbing
     assert climbing != files.session_name("../../etc", "pwned")
+
+
+def test_what_has_no_name_yet_is_swept(tmp_path: Path) -> None:
+    kept = []
+    for name in ("a", "b"):
+        with files.staged(tmp_path / name, keep=True) as (stream, temporary):
+            stream.write(b"x")
+        kept.append(temporary)
+    files.place(kept[0], tmp_path / "a", force=True)
+    assert kept[1].exists()
+    files.sweep()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("force", [False, True])
+def test_a_pipe_gets_the_content_and_stays(tmp_path: Path, force: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        files.write_whole(pipe, b"content", force=force)
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="no such device here")
+def test_a_device_is_never_replaced() -> None:
+    files.write_whole(Path("/dev/null"), b"content", force=True)
+    assert Path("/dev/null").is_char_device()

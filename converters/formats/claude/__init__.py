@@ -120,4 +120,5 @@ FORMAT: Final = Format(
     places=dict.fromkeys(("linux", "darwin", "win32"), _PLACES),
     companions=(SUBAGENTS,),
     resume="claude --resume {id}",
+    file_name=native_id,
 )

@@ -32,9 +32,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from converters.formats.codex.naming import file_name, native_id
 from converters.formats.codex.reader import is_document, read
 from converters.formats.codex.verify import verify
-from converters.formats.codex.writer import native_id, write
+from converters.formats.codex.writer import write
 from converters.types import Capabilities, Format, Head, Match
 
 if TYPE_CHECKING:
@@ -120,4 +121,5 @@ FORMAT: Final = Format(
     # While the tool compresses a rollout, both stand there.
     companions=("{name}.zst",),
     resume="codex resume {id}",
+    file_name=file_name,
 )

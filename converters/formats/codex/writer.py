@@ -6,13 +6,12 @@ other tools is written as events only: the API refuses replayed reasoning that i
 
 from __future__ import annotations
 
-import re
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from converters.formats.codex.human import scan
+from converters.formats.codex.naming import native_id
 from converters.formats.codex.records import Tokens
 from converters.formats.codex.walk import PROVIDER, enveloped
 from converters.formats.codex.wire import message_parts
@@ -26,21 +25,13 @@ if TYPE_CHECKING:
     from converters.ir import Block, Session, Step, ToolCall, ToolResult, Turn
     from converters.types import Context, Sink
 
-__all__ = ["VERSION", "native_id", "write"]
+__all__ = ["VERSION", "write"]
 
 VERSION: Final = "0.171.0"
 """The tool version that written rollouts name when the session names none."""
 
-_NAMESPACE: Final = uuid.UUID("0c0d9c5e-8e8b-5d5f-a6d0-7f1f0b0f5a90")
-_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _BATCH: Final = 1 << 20
 _OUTPUTS: Final = {"custom_tool_call": "custom_tool_call_output"}
-
-
-def native_id(session: Session) -> str:
-    """Give the UUID under which the tool finds the session; a made one where it has none."""
-    identity = session.meta.id
-    return identity if _UUID.fullmatch(identity) else str(uuid.uuid5(_NAMESPACE, identity))
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
