@@ -127,15 +127,13 @@ class Assembler:
         order = set(self._log.order)
         if len(order) < len(self._log.order) or any(map(self._log.holds, self._leaves)):
             raise Again
-        passed = dict(self._log.passed)
-        for uuid in order.intersection(passed):
-            del passed[uuid]
-        passed |= self._notices
+        solid = order.difference(self._notices) if self._notices else order
+        passed = dict(self._log.passed) | self._notices
         above: dict[str, str | None] = {}
         anchors: set[str] = set()
         for parent in self._parents:
             at, trail = parent, []
-            while at is not None and at in passed:
+            while at is not None and at in passed and at not in solid:
                 trail.append(at)
                 at = passed.pop(at)
             if at is not None:
@@ -154,6 +152,20 @@ class Assembler:
         if self._twice:
             _settle(turns, self._twice, self._ledger)
         return turns
+
+    def apart(self, entries: list[Entry]) -> list[ToolResult]:
+        """Give the results in ``entries`` whose calls stand elsewhere, the first of each call."""
+        found: dict[str, ToolResult] = {}
+        for place, record in entries:
+            content = record.message.content if record.message is not None else None
+            for block in content if isinstance(content, list) else ():
+                if isinstance(block, ResultBlock) and not self._builder.declared(block.tool_use_id):
+                    blocks = answer(block, self._ledger, place)
+                    result = ToolResult(
+                        block.tool_use_id, blocks, block.is_error is True, time_of(record)
+                    )
+                    found.setdefault(block.tool_use_id, result)
+        return list(found.values())
 
     def _summary(self, record: Record, place: int) -> None:
         text = joined(record.message.content) if record.message is not None else ""

@@ -155,6 +155,7 @@ def load(log: Log, take: Callable[[int, Record], object], *, once: bool) -> None
     known: set[str] = set()
     session: str | None = None
     progress = 0
+    bare = branchless = True
     keep: bool
     with log.source.open() as stream:
         for place, record in jsonio.records(stream, ledger, decode=DECODE, ahead=True):
@@ -190,9 +191,11 @@ def load(log: Log, take: Callable[[int, Record], object], *, once: bool) -> None
                         continue
                     known.add(uuid)
                 order.append(uuid)
-            if record.session_id != session or log.cwd is None:
+            if record.session_id != session or bare or (branchless and record.git_branch):
                 session = record.session_id
                 log.facts(record)
+                # Outside of a repository no line has a branch.
+                bare, branchless = not (log.cwd and log.version), not log.branch
             if keep:
                 take(place, record)
             elif uuid is not None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import uuid
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from converters.errors import BadInput
 from converters.formats.claude.build import PROVIDER, Assembler
 from converters.formats.claude.log import Again, Entry, Log, load
-from converters.formats.claude.tree import Paths, paths
+from converters.formats.claude.tree import paths
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
 from converters.turns import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from converters.ir import ToolCall, Turn
+    from converters.formats.claude.tree import Branch, Paths
+    from converters.ir import ToolCall, ToolResult, Turn
     from converters.types import Context, Input
 
 __all__ = ["SUBAGENTS", "read"]
@@ -27,6 +28,12 @@ __all__ = ["SUBAGENTS", "read"]
 SUBAGENTS: Final = "{stem}/subagents/*.jsonl"
 _AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
 _AGENT: Final = "agent-"
+_LOSSES: Final = (
+    "duplicate-record",
+    "duplicate-tool-call",
+    "duplicate-tool-result",
+    "retry-dropped",
+)
 _NAMESPACE: Final = uuid.UUID("6f6b4f1e-2f0b-5d7c-9a7e-6c3b1d0f5a21")
 
 
@@ -155,20 +162,26 @@ def _sessions(log: Log, ctx: Context) -> Iterator[Session]:
         raise BadInput(
             f"no branch {wanted}: the session has {len(ways.branches)}", path=log.source.name
         )
-    session = _session(log, _fed(log, ways.active, ledger), ledger)
-    for number, branch in enumerate(ways.branches, 1):
-        if wanted in ("all", number):
-            ledger.mapped(len(branch.own))
+    main = _fed(log, ways.active, ledger)
+    sides = [_aside(log, n, branch, ledger) for n, branch in enumerate(ways.branches, 1)]
+    session = _session(log, main, ledger, titles=[entry for side in sides for entry in side.titles])
+    for side in sides:
+        asked = wanted in ("all", side.number)
+        count, place = len(side.branch.own) - len(side.titles), side.branch.own[0][0]
+        if asked:
+            ledger.mapped(count)
         else:
-            ledger.aside("branch-collapsed", branch.own[0][0], len(branch.own))
-            _keep_branch(log, session, number, branch.anchor, branch.own)
+            ledger.aside("branch-collapsed", place, count)
+            session.extra = session.extra or {}
+            session.extra.setdefault("branches", []).append(_kept(side, session))
     if wanted in ("active", "all", 0):
         yield session
-    for number, branch in enumerate(ways.branches, 1):
-        if wanted in ("all", number):
-            found = _session(log, _fed(log, branch.path, Ledger()), Ledger(), session)
-            found.meta.id = f"{session.meta.id}~b{number}"
-            found.extra = {**(found.extra or {}), "branch": {"of": session.meta.id, "n": number}}
+    for side in sides:
+        if wanted in ("all", side.number):
+            found = _session(log, _fed(log, side.branch.path, Ledger()), Ledger(), session)
+            found.meta.id = f"{session.meta.id}~b{side.number}"
+            branch = {"of": session.meta.id, "n": side.number}
+            found.extra = {**(found.extra or {}), "branch": branch}
             yield found
 
 
@@ -179,24 +192,57 @@ def _fed(log: Log, entries: list[Entry], ledger: Ledger) -> Assembler:
     return assembler
 
 
-def _keep_branch(log: Log, session: Session, number: int, anchor: str, own: list[Entry]) -> None:
-    """Keep the turns of a branch that is not asked for."""
-    branch = {
-        "id": f"{session.meta.id}~b{number}",
-        "parent": anchor,
-        "turns": msgspec.to_builtins(_fed(log, own, Ledger()).finish()),
+class _Side(NamedTuple):
+    """A branch: its own turns, results whose calls stand before it, and summaries.
+
+    The summaries are titles of the file unless they are compactions of the branch.
+    """
+
+    number: int
+    branch: Branch
+    turns: list[Turn]
+    results: list[ToolResult]
+    titles: list[Entry]
+
+
+def _aside(log: Log, number: int, branch: Branch, ledger: Ledger) -> _Side:
+    """Make turns of what only a branch holds; what is lost of it goes to ``ledger``."""
+    scratch = Ledger(itemize=False)
+    own = _fed(log, branch.own, scratch)
+    turns = own.finish()
+    for rule in _LOSSES:
+        if n := scratch.count(rule):
+            ledger.note(rule, branch.own[0][0], n, "in a branch")
+    titles = [entry for entry in own.summaries if entry[0] not in own.compactions]
+    return _Side(number, branch, turns, own.apart(branch.own), titles)
+
+
+def _kept(side: _Side, session: Session) -> dict[str, Any]:
+    """Give a branch that is not asked for as it is kept."""
+    kept: dict[str, Any] = {
+        "id": f"{session.meta.id}~b{side.number}",
+        "parent": side.branch.anchor,
+        "turns": msgspec.to_builtins(side.turns),
     }
-    session.extra = session.extra or {}
-    session.extra.setdefault("branches", []).append(branch)
+    if side.results:
+        kept["results"] = msgspec.to_builtins(side.results)
+    return kept
 
 
 def _session(
-    log: Log, assembler: Assembler, ledger: Ledger, first: Session | None = None
+    log: Log,
+    assembler: Assembler,
+    ledger: Ledger,
+    first: Session | None = None,
+    titles: Iterable[Entry] = (),
 ) -> Session:
-    """Make a session of a path; ``first`` is the active one when the path is a branch."""
+    """Make a session of a path; ``first`` is the active one when the path is a branch.
+
+    ``titles`` are summaries that stand elsewhere in the file.
+    """
     turns = assembler.finish()
     if first is None:
-        given = _title(log, assembler, ledger)
+        given = _title(log, assembler, ledger, titles)
         identity = _identity(log, turns, ledger)
         if log.cwd is None:
             ledger.note("cwd-missing")
@@ -212,12 +258,14 @@ def _session(
     )
 
 
-def _title(log: Log, assembler: Assembler, ledger: Ledger) -> str | None:
+def _title(
+    log: Log, assembler: Assembler, ledger: Ledger, titles: Iterable[Entry] = ()
+) -> str | None:
     """Choose the title, and say of every record what became of it.
 
     The last custom title, else the last summary, else the first generated title.
     """
-    summaries = assembler.summaries
+    summaries = sorted((*assembler.summaries, *titles), key=itemgetter(0))
     custom = [title for title in log.titles if title[0] == "custom-title"]
     generated = [title for title in log.titles if title[0] == "ai-title"]
     chosen: int | None = None
@@ -237,7 +285,7 @@ def _title(log: Log, assembler: Assembler, ledger: Ledger) -> str | None:
         else:
             ledger.skipped("record-skipped", place, kind=kind)
     log.titles.clear()
-    ledger.mapped(assembler.taken - len(summaries))
+    ledger.mapped(assembler.taken - len(assembler.summaries))
     return text
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from converters.formats.claude import FORMAT
-from tests.converters.formats.claude_records import assistant, one, text, user
-from tests.reading import lines, read
+from tests.converters.formats.claude_records import SID, answer, assistant, call, one, text, user
+from tests.reading import counts, lines, read
 
 STOPPED = [{"type": "text", "text": "[Request interrupted by user]"}]
 
@@ -47,7 +47,7 @@ def test_a_record_beside_the_chain_is_no_second_root() -> None:
 
 
 def test_a_sidechain_goes_on_from_a_record_of_an_unknown_type() -> None:
-    side = {"isSidechain": True}
+    side: dict[str, Any] = {"isSidechain": True}
     link = {"type": "new-kind", "uuid": "k1", "parentUuid": "s1", **side}
     first = {**user(11, "dig", None, **side), "uuid": "s1"}
     other = user(12, "look", None, **side)
@@ -81,3 +81,65 @@ def test_a_summary_may_name_a_leaf_that_comes_later() -> None:
     straight, _ = one(*records)
     assert straight == one(*records, branch=0)[0]
     assert straight.turns[1].compaction is not None
+
+
+def kept_branch(records: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, int]]:
+    session, found = one(*records)
+    assert session.extra is not None
+    (branch,) = session.extra["branches"]
+    return branch, found
+
+
+def mixed(*blocks: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give a fork whose first way opens with results of a call before it, and a remark."""
+    return [
+        user(1, "start"),
+        assistant(2, [call("c1")]),
+        user(3, [*blocks, *text("old remark")]),
+        assistant(4, text("old")),
+        user(5, "new remark", "r2"),
+        assistant(6, text("new")),
+    ]
+
+
+def test_a_result_whose_call_stands_before_the_fork_is_kept_with_the_branch() -> None:
+    branch, found = kept_branch(mixed(answer("c1", "output")))
+    (result,) = branch["results"]
+    assert (result["toolCallId"], result["content"][0]["text"]) == ("c1", "output")
+    assert [turn["prompt"] for turn in branch["turns"]] == ["old remark"]
+    assert found == {"branch-collapsed": 2, "tool-result-missing": 1}
+    named, _ = read(FORMAT, lines(*mixed(answer("c1", "output"))), branch=1)
+    assert named[0].turns[0].steps[0].tool_results[0].tool_call_id == "c1"
+
+
+def test_what_a_branch_repeats_is_counted() -> None:
+    branch, found = kept_branch(mixed(answer("c1", "output"), answer("c1", "again")))
+    assert len(branch["results"]) == 1
+    assert found["duplicate-tool-result"] == 1
+
+
+def test_a_summary_among_abandoned_records_is_a_title() -> None:
+    summary = {"type": "summary", "summary": "A title", "leafUuid": "r4"}
+    records = mixed()
+    records.insert(4, summary)
+    session, found = one(*records)
+    assert session.title == "A title"
+    assert found["branch-collapsed"] == 2
+    every, report = read(FORMAT, lines(*records), branch="all")
+    assert [found.title for found in every] == ["A title", "A title"]
+    assert report.records.mapped == 7
+    # The last one of the file counts, and the others are named.
+    session, found = one(*records, {**summary, "summary": "The last"})
+    assert (session.title, found["record-skipped"]) == ("The last", 1)
+    # With more behind it, it is a compaction of the branch.
+    records.insert(5, user(7, "more", "r4"))
+    branch, found = kept_branch(records)
+    assert branch["turns"][1]["compaction"]["summary"] == "A title"
+    assert found["branch-collapsed"] == 4
+
+
+def test_a_named_branch_has_the_title_of_the_session() -> None:
+    named, report = read(FORMAT, lines(*mixed()), branch=1)
+    assert [found.meta.id for found in named] == [f"{SID}~b1"]
+    assert named[0].title == "start"
+    assert counts(report) == {"tool-result-missing": 1}

@@ -436,6 +436,13 @@ def test_a_synthetic_model_is_no_model_and_its_zeros_no_usage() -> None:
     assert session.model is None
 
 
+def test_facts_of_the_envelope_may_come_late() -> None:
+    first = user(1, "go")
+    del first["gitBranch"], first["version"]
+    session, _ = one(first, assistant(2, text("x")))
+    assert session.extra == {"git": {"branch": "main"}, "native": {"version": "2.1.0"}}
+
+
 def test_tokens_put_into_the_cache_are_usage() -> None:
     usage = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 5000}
     session, _ = one(user(1, "go"), assistant(2, text("x"), usage=usage))

@@ -12,7 +12,7 @@ from converters.ir import Text
 from tests.converters.formats.claude_records import SID, answer, assistant, call, text, user
 from tests.reading import counts, lines, read
 
-MARKS = {"isSidechain": True, "agentId": "abc"}
+MARKS: dict[str, Any] = {"isSidechain": True, "agentId": "abc"}
 
 
 def own_file() -> list[dict[str, Any]]:
