@@ -26,7 +26,7 @@ from converters.text import iso_ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from converters.ir import Compaction, Session, Step, ToolCall, Turn
+    from converters.ir import Compaction, Session, Step, ToolCall, ToolResult, Turn
     from converters.types import Context, Sink
 
 __all__ = ["VERSION", "native_id", "slug", "write"]
@@ -178,14 +178,7 @@ def _session(session: Session, out: _Out, write: Callable[[bytes], object]) -> N
         out.bare({**mode, "sessionId": out.session_id})
     created = session.meta.created_at
     _account_meta(session, out)
-    calls = {call.id for turn in session.turns for step in turn.steps for call in step.tool_calls}
-    answered = {
-        result.tool_call_id
-        for turn in session.turns
-        for step in turn.steps
-        for result in step.tool_results
-    }
-    walk = _Walk(session, out, calls, answered)
+    walk = _Walk(session, out)
     for number, turn in enumerate(session.turns):
         account.turn = number
         walk.turn(turn)
@@ -221,16 +214,22 @@ def _account_meta(session: Session, out: _Out) -> None:
 
 
 class _Walk:
-    """Writes the turns of one session in order."""
+    """Writes the turns of one session in order.
 
-    def __init__(self, session: Session, out: _Out, calls: set[str], answered: set[str]) -> None:
+    ``answers`` has the first result of each call, wherever it stands.
+    """
+
+    def __init__(self, session: Session, out: _Out) -> None:
         self.session = session
         self.out = out
         self.account = out.account
-        self.calls = calls
-        self.answered = answered
+        steps = [step for turn in session.turns for step in turn.steps]
+        self.calls = {call.id for step in steps for call in step.tool_calls}
+        self.answers: dict[str, ToolResult] = {}
+        for step in steps:
+            for result in step.tool_results:
+                self.answers.setdefault(result.tool_call_id, result)
         self.declared: dict[str, str] = {}
-        self.replied: set[str] = set()
         self.messages: set[str] = set()
         self.titled = False
         self.opened = False
@@ -273,7 +272,10 @@ class _Walk:
             account.kept("state") if covered else account.lost("state-dropped", "state")
         elif covered:
             account.note("state-dropped", "covered by a later compaction")
-        if turn.aborted:
+        if turn.aborted and not (blocks or turn.steps):
+            # The notice would be taken for one about the turn before.
+            account.lost("state-dropped", "state")
+        elif turn.aborted:
             account.kept("state")
             message = {"role": "user", "content": [{"type": "text", "text": _INTERRUPTED}]}
             self.out.chained({"type": "user", "message": message}, None, made=True)
@@ -380,29 +382,34 @@ class _Walk:
         }
 
     def _results(self, step: Step, calls: list[ToolCall]) -> None:
-        for result in step.tool_results:
-            account = self.account
-            rule = None
-            if result.tool_call_id not in self.calls:
-                rule = "orphan-tool-result"
-            elif result.tool_call_id in self.replied:
-                rule = "duplicate-tool-result"
-            if rule is not None:
-                self._lose(rule, result)
+        """Write the results of a step's calls behind them, wherever the session has them.
+
+        A result further down would cut what stands between out of the chain, as its parent is
+        the message of its call. Rule: Interchange v1, section 5.3.
+        """
+        account = self.account
+        own = {id(result) for result in step.tool_results}
+        for call in calls:
+            result = self.answers.get(call.id)
+            if result is None:
+                account.note("tool-result-missing")
+                self._answer(call.id, [], None, made=True)
                 continue
-            self.replied.add(result.tool_call_id)
+            if id(result) not in own:
+                account.note("order-changed", "result in another step than its call")
             account.kept("result")
             account.members(result.extra)
             if result.is_error:
                 account.kept("error")
             content = result_content(result, account)
-            self._answer(result.tool_call_id, content, result.time, error=result.is_error)
-        for call in calls:
-            if call.id not in self.answered:
-                self.account.note("tool-result-missing")
-                self._answer(call.id, [], None, made=True)
+            self._answer(call.id, content, result.time, error=result.is_error)
+        for result in step.tool_results:
+            if result.tool_call_id not in self.calls:
+                self._lose("orphan-tool-result", result)
+            elif self.answers[result.tool_call_id] is not result:
+                self._lose("duplicate-tool-result", result)
 
-    def _lose(self, rule: str, result: Any) -> None:
+    def _lose(self, rule: str, result: ToolResult) -> None:
         account = self.account
         account.lost(rule, "result")
         account.lost(rule, "error", int(result.is_error))

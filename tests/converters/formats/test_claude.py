@@ -310,6 +310,43 @@ def test_subagents_are_written_beside() -> None:
     assert counts(ledger.report()) == {"extra-dropped": 1}
 
 
+def late_result() -> Session:
+    """Give a session where the result of a call stands in the step after it."""
+    calls = [ToolCall("c1", "sh", "{}"), ToolCall("c2", "sh", "{}")]
+    blocks = [ToolCallBlock(call.id, call.name, call.arguments) for call in calls]
+    second = ToolResult("c2", [Text("two")])
+    late = ToolResult("c1", [Text("one")])
+    steps = [Step([Text("A"), *blocks], calls, [second]), Step([Text("B")], [], [late])]
+    turns = [Turn("q", None, steps), Turn("p", None, [])]
+    return Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
+
+
+def test_a_result_in_a_later_step_cuts_nothing_out_of_the_chain() -> None:
+    ledger = Ledger()
+    records = records_of(written(FORMAT, [late_result()], ledger).decode())
+    assert ledger.report().balanced
+    assert counts(ledger.report())["order-changed"] == 1
+    known = {record["uuid"]: record for record in records if "uuid" in record}
+    way = [records[-1]]
+    while way[-1]["parentUuid"] is not None:
+        way.append(known[way[-1]["parentUuid"]])
+    said = [json.dumps(record["message"]["content"]) for record in reversed(way)]
+    assert [any(f'"{word}"' in line for line in said) for word in "qABp"] == [True] * 4
+    answers = [record["message"]["content"][0] for record in records if "sourceTool" in str(record)]
+    assert [block["tool_use_id"] for block in answers] == ["c1", "c2"]
+
+
+def test_an_interruption_of_nothing_is_not_given_to_the_turn_before() -> None:
+    session = full()
+    session.turns[1] = Turn("", None, [], aborted=True, compaction=session.turns[1].compaction)
+    session.turns[0].aborted = False
+    ledger = Ledger()
+    sessions, _ = read(FORMAT, written(FORMAT, [session], ledger), f"{SID}.jsonl")
+    assert ledger.report().balanced
+    assert counts(ledger.report())["state-dropped"] == 1
+    assert not any(turn.aborted for turn in sessions[0].turns)
+
+
 @given(spoken(START, "model-x", "model-y"))
 def test_prompts_and_answers_survive_unless_reported(turns: list[Turn]) -> None:
     session = Session(meta=Meta(SID, START, "/x"), provider="made", turns=turns)
