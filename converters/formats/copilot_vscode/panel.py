@@ -31,6 +31,9 @@ _CALL: Final = "toolInvocationSerialized"
 _LONG: Final = 24
 """A text of more characters is known again wherever it stands."""
 
+_SEARCHED: Final = 1 << 28
+"""Characters that texts which are not there may cost; then they are looked for near by only."""
+
 _NEAR: Final = 300
 """Characters of a round's text that a reference may take; a short text is looked for so far on."""
 
@@ -114,6 +117,7 @@ class _Panel:
         self.run: list[_Piece] = []
         self._fate = fate
         self._cursor = self._passed = 0
+        self._budget = _SEARCHED
         self._said = " "
         self._ends: list[int] = []
         self._marks: list[str] = []
@@ -220,11 +224,16 @@ class _Panel:
         return [(self._passed, one)] if rest.strip() else []
 
     def _find(self, words: str, near: int) -> bool:
-        at = self._said.find(words, self._cursor)
-        if at >= 0 and (at - self._cursor <= near or len(words) > _LONG):
+        far = len(words) > _LONG and self._budget > 0
+        end = len(self._said) if far else self._cursor + near + len(words)
+        at = self._said.find(words, self._cursor, end)
+        if at >= 0:
             self._reach(at + len(words) - 1)
             return True
-        return len(words) > _LONG and words in self._said
+        if not far:
+            return False
+        self._budget -= len(self._said)
+        return words in self._said
 
     def _reach(self, cursor: int) -> None:
         self._cursor = cursor

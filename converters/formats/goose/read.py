@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio, sqlitedb
@@ -16,7 +15,7 @@ from converters.turns import TurnBuilder
 from converters.types import Context, Listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from converters.ledger import Place
     from converters.types import Input
@@ -240,15 +239,16 @@ def _seen_by(record: dict[str, Any], who: str) -> bool:
     return not isinstance(metadata, dict) or metadata.get(who) is not False
 
 
-def _comes_again(texts: list[str], later: Iterator[dict[str, Any] | None]) -> bool:
-    """Whether a message that nobody sees is sent anew: a compaction keeps the last prompt so."""
-    for record in later:
-        if record is None or record.get("role") != "user" or not _seen_by(record, "userVisible"):
-            continue
-        blocks = blocks_of(record.get("content"), Ledger(), "").blocks
-        if [block.text for block in blocks if isinstance(block, Text)] == ["\n".join(texts)]:
-            return True
-    return False
+def _prompts(records: Iterable[dict[str, Any] | None]) -> dict[str, int]:
+    """Give the last index of each prompt of one text that a person sees."""
+    found: dict[str, int] = {}
+    for index, record in enumerate(records):
+        if record is not None and record.get("role") == "user" and _seen_by(record, "userVisible"):
+            blocks = blocks_of(record.get("content"), Ledger(), "").blocks
+            texts = [block.text for block in blocks if isinstance(block, Text)]
+            if len(texts) == 1:
+                found[texts[0]] = index
+    return found
 
 
 class _Walk:
@@ -272,13 +272,20 @@ class _Walk:
     ) -> None:
         """Take the messages of the session, and say of each what became of it."""
         ledger = self._ctx.ledger
+        prompts: dict[str, int] | None = None
         for index, (place, raw) in enumerate(given):
             record = parse(raw, ledger, place)
             if record is None:
                 continue
             found = blocks_of(record.get("content"), ledger, place)
-            later = (parse(one, Ledger(), at) for at, one in islice(given, index + 1, None))
-            fate = self._message(record, found, place, later)
+            texts = [block.text for block in found.blocks if isinstance(block, Text)]
+            again = False
+            if texts and not _seen_by(record, "userVisible"):
+                if prompts is None:
+                    prompts = _prompts(parse(one, Ledger(), at) for at, one in given)
+                # A compaction sends the last prompt anew.
+                again = prompts.get("\n".join(texts), -1) > index
+            fate = self._message(record, found, texts, place, again=again)
             if fate is None:
                 ledger.mapped()
             elif fate == "system-prompt-aside":
@@ -290,12 +297,13 @@ class _Walk:
         self,
         record: dict[str, Any],
         found: Found,
+        texts: list[str],
         place: Place,
-        later: Iterator[dict[str, Any] | None],
+        *,
+        again: bool,
     ) -> str | None:
         role, identity = record.get("role"), record.get("id")
         time = self._ctx.ms(record.get("created"), place)
-        texts = [block.text for block in found.blocks if isinstance(block, Text)]
         extra: Extra | None = {"id": identity} if isinstance(identity, str) and identity else None
         if role == "system":
             self._system += texts
@@ -304,7 +312,7 @@ class _Walk:
             return "role-unknown"
         live = _seen_by(record, "agentVisible")
         if not _seen_by(record, "userVisible"):
-            if not live and role == "user" and texts and _comes_again(texts, later):
+            if again and not live and role == "user":
                 return "duplicate-record"
             return self._for_the_model(texts, time, place)
         for result in found.results:
