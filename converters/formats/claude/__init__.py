@@ -11,15 +11,17 @@ lines, subagent folders). Source: fact sheet ``claude``; exports of Interchange 
 A record is a line. Lines of one API message (same ``message.id``) are one step; its usage is that
 of the line with the largest output. Input tokens exclude both cache buckets. Records with a
 known uuid and the same content count once. ``summary`` records make a compaction only between
-two parts of the conversation; at the top or the end of a file they are titles.
+two parts of the conversation; at the top or the end of a file, beside a boundary of 2.1 with its
+own summary and at the end of an abandoned branch they are titles. The lines of an agent file are
+one conversation, marked as a sidechain or not.
 
 Kept in ``x-dcb``: ``uuid`` and message ``id``, thinking signatures, sealed reasoning and unknown
-blocks (``native``), git branch, version, branches off the active path, unknown records, system
-prompts. Lost, and counted: ``toolUseResult`` (it repeats the result), progress, snapshots, queue
+blocks (``native``), git branch, version, branches off the active path (with ``results``
+of calls that stand before the fork), unknown records, system prompts. Lost, and counted: ``toolUseResult`` (it repeats the result), progress, snapshots, queue
 and mode records, injected text.
 
 Writing gives a file that ``claude --resume`` opens when it stands under the slug of its working
-directory and bears the session's UUID as its name. Branches, unknown records and system
+directory and bears the session's UUID as its name. Results follow the calls they answer. Branches, unknown records and system
 prompts are not written.
 """
 

@@ -90,7 +90,7 @@ class Log:
 
     def facts(self, record: Record) -> None:
         """Take what the envelope says of the session; the first line that says it counts."""
-        if record.session_id is not None:
+        if record.session_id is not None and not record.is_sidechain:
             self.session_ids.setdefault(record.session_id)
         self.cwd = self.cwd or record.cwd
         self.branch = self.branch or record.git_branch
@@ -256,7 +256,7 @@ def _side(log: Log, place: int, record: Record, *, keep: bool) -> None:
         group = f"~s{sum(name.startswith('~s') for name in log.sides) + 1}"
     if log.side_session is None:
         log.side_session = record.session_id
-    log.cwd = log.cwd or record.cwd
+    log.facts(record)
     entries = log.sides.setdefault(group, [])
     if uuid is not None:
         if uuid not in log.side_parents:

@@ -43,6 +43,15 @@ def test_marked_and_unmarked_lines_of_an_agent_file_are_one_conversation(name: s
     assert report.records.mapped == 4
 
 
+def test_a_file_of_marked_lines_says_the_branch_and_the_version() -> None:
+    sessions, _ = read(FORMAT, lines(user(1, "dig", None, **MARKS)), "agent-abc.jsonl")
+    assert sessions[0].extra == {
+        "parent": {"sessionId": SID},
+        "git": {"branch": "main"},
+        "native": {"version": "2.1.0"},
+    }
+
+
 def test_a_companion_keeps_the_order_of_its_lines() -> None:
     """The results must stand before the message that goes on from them."""
     records = own_file()
