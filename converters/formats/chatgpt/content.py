@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from converters.formats.chatgpt.files import Files
     from converters.ledger import Ledger
 
-__all__ = ["KNOWN", "blocks_of", "system_text", "text_of", "thoughts_of"]
+__all__ = ["KNOWN", "blocks_of", "left_unread", "system_text", "text_of", "thoughts_of"]
 
 _AUDIO: Final = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
 _TEXT_MEMBERS: Final = ("text", "content", "result", "summary", "snippet")
@@ -43,7 +43,7 @@ def text_of(content: dict[str, Any]) -> str:
     parts = content.get("parts")
     if isinstance(parts, list):
         texts = [part if isinstance(part, str) else _part_text(part) for part in parts]
-        return "\n".join(text for text in texts if text)
+        return "\n".join(text for text in texts if text) or _member_text(content)
     return _member_text(content)
 
 
@@ -90,9 +90,8 @@ def blocks_of(
     """Give the blocks of a message; files that it names come last."""
     kind = content.get("content_type")
     parts = content.get("parts")
-    blocks: list[Block]
+    blocks: list[Block] = []
     if isinstance(parts, list):
-        blocks = []
         for part in parts:
             if isinstance(part, str):
                 if part:
@@ -103,9 +102,8 @@ def blocks_of(
                     blocks.append(block)
             elif part is not None:
                 ledger.note("malformed-block", place, kind=type(part).__name__)
-    else:
-        text = _member_text(content)
-        blocks = [Text(text)] if text else []
+    if not blocks and (text := _member_text(content)):
+        blocks.append(Text(text))
     if kind != "text":
         _by_kind(kind, content, blocks, ledger, place)
     if metadata:
@@ -126,9 +124,10 @@ def _by_kind(
     code) stay with the first one; of a type that is not known, all that is left.
     """
     known = not isinstance(kind, str) or kind in KNOWN
+    member = next((name for name in _TEXT_MEMBERS if _is_text(content.get(name))), "parts")
     shown = {"content_type", "parts"}
-    if not isinstance(content.get("parts"), list):
-        shown.update([name for name in _TEXT_MEMBERS if _is_text(content.get(name))][:1])
+    if any(type(block) is Text and block.text == content.get(member) for block in blocks):
+        shown.add(member)
     url = content.get("url")
     if isinstance(url, str) and url:
         named = next((n for n in ("title", "domain") if _is_text(content.get(n))), "url")
@@ -146,6 +145,15 @@ def _by_kind(
         blocks[0].extra = {**extra, "native": {**left, **extra.get("native", {})}}
     if not known:
         ledger.note("unknown-block", place, kind=kind[:40])
+
+
+def left_unread(content: dict[str, Any]) -> bool:
+    """Whether a content that gave no block says anything all the same, in whatever form."""
+    return any(
+        any(value) if isinstance(value, list) else value and value != _NO_LANGUAGE
+        for name, value in content.items()
+        if name != "content_type"
+    )
 
 
 def _is_text(value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from converters.formats.chatgpt.content import (
     KNOWN,
     blocks_of,
+    left_unread,
     system_text,
     text_of,
     thoughts_of,
@@ -33,6 +34,7 @@ _ASIDE: Final = frozenset(
         "injection-skipped",
         "role-unknown",
         "message-discarded",
+        "record-aside",
         "unknown-record",
     }
 )
@@ -136,7 +138,7 @@ class Walk:
         author, content = message.get("author"), message.get("content")
         metadata = message.get("metadata")
         if type(content) is not dict:
-            content = _PLAIN
+            content = {"content_type": "text", "parts": [content]} if content else _PLAIN
         if type(metadata) is not dict:
             metadata = _PLAIN
         if type(author) is not dict:
@@ -179,12 +181,13 @@ class Walk:
         return rule
 
     def _empty(self, said: _Said) -> str:
-        """Keep a message aside whose type is not known and that has no text."""
+        """Keep a message aside that gave no block, unless there is nothing in it."""
         kind = said.content.get("content_type")
-        if not isinstance(kind, str) or kind in KNOWN:
+        known = not isinstance(kind, str) or kind in KNOWN
+        if known and not left_unread(said.content):
             return "empty-message"
         self._records.append(said.message)
-        return "unknown-record"
+        return "record-aside" if known else "unknown-record"
 
     def _prompt(self, said: _Said) -> str | None:
         if said.metadata.get("is_visually_hidden_from_conversation"):

@@ -172,6 +172,24 @@ def test_other_texts_of_a_content_stay_with_its_block() -> None:
     assert found == {"tool-result-text-fallback": 1, "unknown-block": 1}
 
 
+def test_what_is_said_in_an_unusual_form_is_kept() -> None:
+    value = chain(
+        ("user", {"content_type": "text", "parts": [], "text": "q"}),
+        ("assistant", {"content_type": "code", "parts": [""], "text": "1"}),
+        ("assistant", {"content_type": "text", "parts": {"0": "lost?"}}),
+        ("assistant", {"content_type": "text", "parts": ["", None]}),
+        ("assistant", {"content_type": "code", "language": "unknown", "text": ""}),
+        ("assistant", "bare"),
+    )
+    value["mapping"]["n6"]["message"]["content"] = "bare"
+    session, found = one(value)
+    assert session.turns[0].prompt == "q"
+    assert [step.content for step in session.turns[0].steps] == [[Text("1")], [Text("bare")]]
+    assert session.extra is not None
+    assert [record["id"] for record in session.extra["records"]] == ["m-n3"]
+    assert found == {"empty-message": 2, "record-aside": 1}
+
+
 def test_a_call_keeps_its_images_and_files() -> None:
     pointer = picture("file-service://file-XyZ")
     more = {"recipient": "t", "metadata": {"attachments": [{"id": "file-A", "name": "a.txt"}]}}
