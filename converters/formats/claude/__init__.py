@@ -16,13 +16,13 @@ own summary and at the end of an abandoned branch they are titles. The lines of 
 one conversation, marked as a sidechain or not.
 
 Kept in ``x-dcb``: ``uuid`` and message ``id``, thinking signatures, sealed reasoning and unknown
-blocks (``native``), git branch, version, branches off the active path (with ``results``
-of calls that stand before the fork), unknown records, system prompts. Lost, and counted: ``toolUseResult`` (it repeats the result), progress, snapshots, queue
-and mode records, injected text.
+blocks (``native``), git branch, version, branches off the active path (with ``results`` of calls
+that stand before the fork), unknown records, system prompts. Lost, and counted: ``toolUseResult``
+(it repeats the result), progress, snapshots, queue and mode records, injected text.
 
 Writing gives a file that ``claude --resume`` opens when it stands under the slug of its working
-directory and bears the session's UUID as its name. Results follow the calls they answer. Branches, unknown records and system
-prompts are not written.
+directory and bears the session's UUID as its name. Results follow the calls that they answer.
+Branches, unknown records and system prompts are not written.
 """
 
 from __future__ import annotations
