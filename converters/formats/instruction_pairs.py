@@ -113,6 +113,8 @@ def _row(row: Row, ctx: Context) -> Iterator[Session]:
     rejected = value.get("rejected") if answer == "chosen" else None
     has_branch = _is_side(rejected) and bool(rejected)
     chosen = branches.chosen(ctx.options, 2 if has_branch else 1)
+    if not chosen:
+        ctx.ledger.note("branch-collapsed", row.place)
     identity = envelope.identity_of(value, row)
     for place, number in enumerate(chosen):
         branch_ctx = ctx if place == 0 else replace(ctx, ledger=Ledger())

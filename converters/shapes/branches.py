@@ -8,18 +8,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from converters.types import Options
+    from converters.ledger import Place
+    from converters.types import Context, Options
 
-__all__ = ["branch_id", "chosen"]
+__all__ = ["branch_id", "chosen", "left_out"]
 
 
 def chosen(options: Options, count: int) -> list[int]:
-    """Give the alternatives that become sessions: the first, all, or the one asked for."""
+    """Give the alternatives that become sessions: the first, all, or the one asked for.
+
+    Without alternatives (``count`` 0) there is the conversation itself, number 0. None is
+    chosen where the one asked for is missing.
+    """
+    there = range(max(count, 1))
     wanted = options.branch
     if wanted == "all":
-        return list(range(count))
-    number = 0 if wanted == "active" or not 0 <= wanted < count else wanted
-    return [number] if count else []
+        return list(there)
+    number = 0 if wanted == "active" else wanted
+    return [number] if number in there else []
+
+
+def left_out(ctx: Context, place: Place, records: int, count: int = 0) -> bool:
+    """Whether a conversation lacks the alternative asked for; its records are counted then."""
+    if chosen(ctx.options, count):
+        return False
+    ctx.ledger.skipped("branch-collapsed", place, records)
+    return True
 
 
 def branch_id(identity: str, number: int) -> str:

@@ -105,6 +105,8 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
         return
     if not row.counted:
         ctx.ledger.seen(len(value))
+    if branches.left_out(ctx, row.place, len(value)):
+        return
     talk = _Reader(ctx.ledger, value)
     talk.add(value, row.place, row.places)
     yield talk.session(row.identity, ID, {})
@@ -124,13 +126,15 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     base = envelope.pointer_to(row.place, paths.request, "contents")
     top = envelope.pointer_to(row.place, paths.response, "candidates")
     answers = [item.get("content") if isinstance(item, dict) else item for item in candidates]
+    if branches.left_out(ctx, row.place, len(contents) + len(answers), len(answers)):
+        return
     chosen = branches.chosen(ctx.options, len(answers))
     others = []
     for number, answer in enumerate(answers):
         if number not in chosen:
             others.append({"id": branches.branch_id(identity, number), "contents": [answer]})
             ctx.ledger.aside("branch-collapsed", f"{top}/{number}")
-    for place, number in enumerate(chosen or [0]):
+    for place, number in enumerate(chosen):
         ledger = ctx.ledger if place == 0 else Ledger()
         talk = _Reader(ledger, [*contents, *answers[number : number + 1]])
         instruction = f"{row.place}/systemInstruction"

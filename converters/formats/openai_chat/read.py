@@ -138,9 +138,10 @@ def _judge_messages(items: list[dict[str, Any]], bonus: int) -> Match | None:
 
 def read(source: Input, ctx: Context, shape: rows.Shape = SHAPE) -> Iterator[Session]:
     """Give the session of each conversation."""
+    ordinary = bool(branches.chosen(ctx.options, 1))
     for row in rows.rows(source, ctx.ledger, shape):
         if type(row.value) is plain.Conversation:
-            found = plain.session(row, row.value, ctx.ledger)
+            found = plain.session(row, row.value, ctx.ledger) if ordinary else None
             if found is not None:
                 yield found
                 ctx.ledger.mapped()
@@ -154,12 +155,16 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
     if isinstance(value, dict):
         messages = value.get("messages")
         if type(messages) is list and "choices" not in value and "response" not in value:
-            yield _request(row, value, messages, ctx)
+            ctx.ledger.seen(len(messages))
+            if not branches.left_out(ctx, row.place, len(messages)):
+                yield _request(row, value, messages, ctx)
         else:
             yield from _document(row, value, ctx)
         return
     if not row.counted:
         ctx.ledger.seen(len(value))
+    if branches.left_out(ctx, row.place, len(value)):
+        return
     found = Conversation(ctx)
     found.add(value, row.place, row.places)
     yield found.session(row.identity, ID, {})
@@ -167,7 +172,6 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
 
 def _request(row: Row, value: dict[str, Any], messages: list[Any], ctx: Context) -> Session:
     """Read the common case: messages at the root."""
-    ctx.ledger.seen(len(messages))
     found = Conversation(ctx)
     found.add(messages, f"{row.place}/messages")
     if len(value) == 1:
@@ -220,7 +224,10 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
     model = rows.text_of(response.get("model")) or rows.text_of(request.get("model"))
     identity = envelope.identity_of(value, row)
     ledger = ctx.ledger
-    ledger.seen(len(prefix) + sum(len(option) for option in alternatives))
+    count = len(prefix) + sum(len(option) for option in alternatives)
+    ledger.seen(count)
+    if branches.left_out(ctx, row.place, count, len(alternatives)):
+        return
     chosen = branches.chosen(ctx.options, len(alternatives))
     others = []
     for number, option in enumerate(alternatives):
@@ -228,8 +235,8 @@ def _document(row: Row, value: dict[str, Any], ctx: Context) -> Iterator[Session
             others.append({"id": branches.branch_id(identity, number), "messages": option})
             for index in range(len(option)):
                 ledger.aside("branch-collapsed", f"{row.place}{holders[number]}/{index}")
-    for number in chosen or [0]:
-        first = number == (chosen or [0])[0]
+    for number in chosen:
+        first = number == chosen[0]
         found = Conversation(ctx if first else replace(ctx, ledger=Ledger()))
         found.add(prefix, f"{row.place}{base}")
         option = alternatives[number] if alternatives else []

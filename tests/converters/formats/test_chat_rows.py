@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,42 @@ def test_a_first_answer_that_was_not_chosen_keeps_its_own_id() -> None:
         assert found.meta.id == "r~b1"
         assert found.extra is not None
         assert [b["id"] for b in found.extra["branches"]] == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        (
+            "openai-chat",
+            [
+                {"messages": TALK},
+                {"messages": TALK, "tag": 1},
+                {"choices": [{"message": {"role": "assistant", "content": t}} for t in "ab"]},
+            ],
+        ),
+        (
+            "gemini-contents",
+            [
+                {"contents": [{"role": "user", "parts": [{"text": "q"}]}]},
+                {"candidates": [{"content": {"parts": [{"text": t}]}} for t in "ab"]},
+            ],
+        ),
+        (
+            "instruction-pairs",
+            [{"prompt": "q", "completion": "a"}, {"prompt": "q", "chosen": "a", "rejected": "b"}],
+        ),
+    ],
+)
+def test_only_what_has_the_branch_asked_for(name: str, rows: list[dict[str, Any]]) -> None:
+    raw = "\n".join(map(json.dumps, rows)).encode()
+    (found,), report = load(lookup(name)[0], raw, branch=1)
+    assert found.meta.id.endswith("~b1")
+    assert [b.text for b in found.turns[-1].steps[-1].content if isinstance(b, Text)] == ["b"]
+    assert "branch-collapsed" in rules(report)
+    found_none, report = load(lookup(name)[0], raw, branch=2)
+    assert found_none == []
+    records = report.records
+    assert records.total == records.mapped + records.aside + records.skipped > 0
 
 
 def test_the_result_of_a_function_may_have_an_id_and_no_name() -> None:
