@@ -34,11 +34,11 @@ class Spread(Protocol):
 
 
 class Unit(NamedTuple):
-    """One input and the format that reads it; ``only``: the one session that is wanted."""
+    """One input and the format that reads it; ``only``: ids of the sessions that are wanted."""
 
     input: Input
     format: Format
-    only: str | None = None
+    only: frozenset[str] | None = None
 
 
 def units(
@@ -133,15 +133,15 @@ def _readable(record: Format) -> Format:
 def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     """Give the sessions of one input and count them in the ledger.
 
-    An input without a session raises :class:`BadInput`, or is counted as
-    ``empty-session`` when it came out of a folder or archive.
+    An input without a session, or without the ones that are wanted, raises :class:`BadInput`;
+    one that came out of a folder or archive is counted as ``empty-session``.
     """
     ledger = ctx.ledger
     ledger.source = ledger.source or unit.input.name
     assert unit.format.read is not None  # noqa: S101 - only readable formats become units
     try:
         for session in unit.format.read(unit.input, ctx):
-            if unit.only is not None and session.meta.id != unit.only:
+            if unit.only is not None and session.meta.id not in unit.only:
                 continue
             ledger.sessions += 1
             yield _fitted(session, ctx) if ctx.options.budget > 0 else session
@@ -160,6 +160,9 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     if unit.input.torn is not None:
         ledger.note("truncated-input", unit.input.torn)
     if not ledger.sessions:
+        if unit.only is not None:
+            wanted = ", ".join(sorted(unit.only)[:3])
+            raise BadInput(f"no session {wanted} in it", path=unit.input.name)
         if not unit.input.nested:
             raise BadInput(f"no session in it (read as {unit.format.id})", path=unit.input.name)
         ledger.note("empty-session", unit.input.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import io
+import os
 import posixpath
 from functools import partial
 from pathlib import PurePosixPath
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from converters.opening._content import Content
     from converters.opening._trees import Tree
 
-__all__ = ["Folder", "Memory", "Place", "Stored", "stem_of"]
+__all__ = ["Folder", "Memory", "Place", "Stored", "companions", "stem_of"]
 
 _MAGIC: Final = 16
+_WILD: Final = frozenset("*?[")
 _ROOT: Final = "1/2/3/4"
 """Where an input in memory lies in the tree of its companions, so that ``..`` leads somewhere."""
 
@@ -41,9 +43,24 @@ def stem_of(name: str) -> str:
 
 def _filled(pattern: str, name: str) -> str:
     """Put the input's own name into a pattern, its glob characters escaped."""
+    if "{" not in pattern:
+        return pattern
     last = PurePosixPath(name.replace("!", "/")).name
-    stem = glob.escape(stem_of(name))
+    stem = glob.escape(last.partition(".")[0] or last)
     return pattern.replace("{name}", glob.escape(last)).replace("{stem}", stem)
+
+
+def companions(path: str, pattern: str, disk: DiskTree, *, is_dir: bool = False) -> list[str]:
+    """Give the paths of what ``Input.files`` finds beside a file on disk, opening none of it."""
+    folder, name = os.path.split(path)
+    folder = path if is_dir else folder
+    first = pattern.partition("/")[0]
+    if first != ".." and _WILD.isdisjoint(first):
+        # Most files have none: one look is enough to know.
+        stem = name.partition(".")[0] or name
+        if disk.entry(folder, first.replace("{name}", name).replace("{stem}", stem)) is None:
+            return []
+    return [found for _, found in find(disk, folder, _filled(pattern, path))]
 
 
 class Place(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from converters.opening._content import Content
 
-__all__ = ["DiskTree", "Entry", "IndexTree", "Listing", "Tree", "find"]
+__all__ = ["DiskTree", "Entry", "IndexTree", "Listing", "Tree", "find", "kind_of"]
 
 _LISTINGS: Final = 16
 _DEEPEST: Final = 255

@@ -14,7 +14,7 @@ from converters.opening._codecs import Budget, codec_of
 from converters.opening._content import Held, Packed, Plain, start_of
 from converters.opening._inputs import Folder, Place, Stored
 from converters.opening._streams import Spool, plain_error
-from converters.opening._trees import DiskTree
+from converters.opening._trees import DiskTree, kind_of
 from converters.types import Limits
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class _Run(NamedTuple):
     budget: Budget
     is_unit: Callable[[Head], bool]
     disk: DiskTree
+    found: bool
 
 
 def open_inputs(
@@ -67,6 +68,7 @@ def open_inputs(
     is_unit: Callable[[Head], bool] | None = None,
     limits: Limits | None = None,
     disk: DiskTree | None = None,
+    found: bool = False,
 ) -> Iterator[Found]:
     """Give what a named source holds, one by one, in a stable order.
 
@@ -76,13 +78,14 @@ def open_inputs(
     compressed files are opened wherever they stand; what a file is, its first
     bytes tell. ``is_unit`` says of a folder's head whether the folder is one input.
     ``disk`` serves several sources of one run, so that a folder is listed once for all of them.
+    ``found``: a program found the path, no person named it; it is an input like one in a folder.
 
     Nothing raises: a thing that cannot be opened comes as a :class:`DcbError`
     in its place and the rest goes on; what is no file comes as :class:`Skipped`.
     An input that was found inside a folder or an archive has ``nested`` set.
     """
     limits = limits or Limits()
-    run = _Run(limits, Budget(limits), is_unit or _no_unit, disk or DiskTree())
+    run = _Run(limits, Budget(limits), is_unit or _no_unit, disk or DiskTree(), found)
     try:
         if isinstance(source, bytes):
             yield from _held(io.BytesIO(source), "-", run)
@@ -158,7 +161,9 @@ def _local(name: str, run: _Run) -> Iterator[Found]:
         if isinstance(error, OSError):
             raise plain_error(error, name) from error
         raise BadInput("no valid file name", path=name) from error
-    if stat.S_ISDIR(mode):
+    if run.found and (kind := kind_of(mode)) not in ("file", "dir"):
+        yield Skipped(name, kind)
+    elif stat.S_ISDIR(mode):
         yield from _walk(run.disk, name, run)
     elif stat.S_ISFIFO(mode):
         try:
@@ -169,7 +174,7 @@ def _local(name: str, run: _Run) -> Iterator[Found]:
     else:
         place = Place(run.disk, os.path.dirname(name), name)  # noqa: PTH120
         content = Plain(name, name, follow=True)
-        yield from _explode(Stored(name, content, place, run.limits, nested=False), run)
+        yield from _explode(Stored(name, content, place, run.limits, nested=run.found), run)
 
 
 def _matching(pattern: str, run: _Run) -> Iterator[Found]:
@@ -195,9 +200,8 @@ def _walk(tree: Tree, root: str, run: _Run, depth: int = 0) -> Iterator[Found]:
         folder, path, kind = stack.pop()
         try:
             if kind == "dir":
-                unit = Folder(
-                    tree.display(path), Place(tree, path), run.limits, nested=path != root
-                )
+                nested = run.found or path != root
+                unit = Folder(tree.display(path), Place(tree, path), run.limits, nested=nested)
                 entries = tree.entries(path)
                 if run.is_unit(unit.head):
                     yield unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
@@ -87,6 +87,15 @@ def _zone(name: str | None) -> ZoneInfo | None:
         ) from error
 
 
+class Source(NamedTuple):
+    """Where to read; ``tool``: as what, ``only``: which sessions; ``found``: no person named it."""
+
+    path: str
+    tool: str | None = None
+    only: frozenset[str] | None = None
+    found: bool = False
+
+
 def local_paths(inputs: Iterable[str]) -> list[Path]:
     """Give the inputs that are files or folders of this machine."""
     return [Path(name) for name in inputs if name != "-" and "://" not in name]
@@ -104,17 +113,34 @@ def collect(
 
     ``spread`` is that of :func:`converters.reading.units`.
     """
-    how = {"stdin": _stdin(), "openers": _openers(), "disk": opening.DiskTree()}
-    for name in inputs:
-        for source, forced, only in _resolve(name, from_):
-            for found in units(source, from_=forced, spread=spread, **how):
-                if isinstance(found, Skipped):
-                    on_skip(found)
-                elif isinstance(found, DcbError):
-                    on_error(found)
-                else:
-                    make_room(found.input.size or 0)
-                    yield found._replace(only=only)
+    sources = (source for name in inputs for source in _resolve(name))
+    yield from _opened(sources, on_error, on_skip, from_=from_, spread=spread)
+
+
+def _opened(
+    sources: Iterable[Source | Skipped | DcbError],
+    on_error: Callable[[DcbError], None],
+    on_skip: Callable[[Skipped], None],
+    *,
+    from_: str | None = None,
+    spread: Spread = map,
+) -> Iterator[Unit]:
+    how: dict[str, Any] = {"stdin": _stdin(), "openers": _openers(), "disk": opening.DiskTree()}
+    for source in sources:
+        if isinstance(source, Skipped | DcbError):
+            found: Iterable[Unit | Skipped | DcbError] = [source]
+            only = None
+        else:
+            tool, only = from_ or source.tool, source.only
+            found = units(source.path, from_=tool, spread=spread, found=source.found, **how)
+        for one in found:
+            if isinstance(one, Skipped):
+                on_skip(one)
+            elif isinstance(one, DcbError):
+                on_error(one)
+            else:
+                make_room(one.input.size or 0)
+                yield one._replace(only=only)
 
 
 def say_skipped(entry: Skipped) -> None:
@@ -130,34 +156,29 @@ def everything(
     on_skip: Callable[[Skipped], None] = lambda _: None,
 ) -> Iterator[Unit]:
     """Give every input that a scan of this machine finds, each store or file once."""
-    from dcb.cli.scan import chosen, machine, stored
-    from dcb.scan import Unreadable, scan
+    from dcb.cli._scanned import chosen, everywhere
 
-    seen: set[tuple[str, str]] = set()
-    for one in scan(chosen(tools), machine(), cache=stored()):
-        if isinstance(one, Unreadable):
-            on_error(BadInput(one.reason, path=one.path))
-        elif (one.tool, one.path) not in seen:
-            seen.add((one.tool, one.path))
-            yield from collect([one.path], from_=one.tool, on_error=on_error, on_skip=on_skip)
+    yield from _opened(everywhere(chosen(tools)), on_error, on_skip)
 
 
 def open_named(inputs: Iterable[str], **how: Any) -> Iterator[Input | Skipped | DcbError]:
     """Give every input without looking for its format."""
     how |= {"stdin": _stdin(), "openers": _openers(), "disk": opening.DiskTree()}
     for name in inputs:
-        for source, _, _ in _resolve(name, None):
-            yield from opening.open_inputs(source, **how)
+        for source in _resolve(name):
+            if isinstance(source, Skipped | DcbError):
+                yield source
+            else:
+                yield from opening.open_inputs(source.path, **how)
 
 
-def _resolve(name: str, from_: str | None) -> list[tuple[str, str | None, str | None]]:
-    """Give ``(source, format, session id)`` for a name; ``scan:NAME`` means sessions found here."""
+def _resolve(name: str) -> Iterable[Source | Skipped | DcbError]:
+    """Give what a name stands for; ``scan:NAME`` means sessions found here."""
     if not name.startswith("scan:") or Path(name).exists():
-        return [(name, from_, None)]
-    from dcb.cli.scan import resolve
+        return [Source(name)]
+    from dcb.cli._scanned import named
 
-    found = resolve(name.removeprefix("scan:"))
-    return [(one.path, from_ or one.tool, one.id) for one in found]
+    return named(name.removeprefix("scan:"))
 
 
 def _stdin() -> BinaryIO:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from converters import registry
-from converters.errors import BadInput, UsageError
+from converters.errors import DcbError, UsageError
 from converters.ledger import Ledger
-from converters.reading import read_unit
+from converters.reading import Unit, read_unit, units
 from converters.text import iso_ms, parse_time
 from converters.types import Context
 from dcb import scan as scanning
 from dcb.cli import _run
 from dcb.cli._inputs import JsonOption
-from dcb.scan import Cache, Found, Machine, Unreadable
+from dcb.cli._scanned import chosen, machine, stored
+from dcb.scan import Found, Unreadable
+from dcb.scan.folders import is_inside, spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from converters.types import Format
+    from collections.abc import Iterator
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -52,17 +49,18 @@ def scan(
 ) -> None:
     """Find the sessions of every known tool: tool, id, title, folder, last activity, size.
 
-    A session is an input of other commands as scan:ID, scan:TOOL or scan:last.
+    A session is an input of other commands as scan:ID, scan:TOOL or scan:last. Exit code 1
+    when a store cannot be read.
     """
     formats = chosen(tool)
     floor = _since(since) if since else None
-    wanted = _Filter(floor, cwd.resolve() if cwd else None, grep, deep=deep)
+    wanted = _Filter(floor, cwd, grep, deep=deep)
     found: list[Found] = []
+    failed = False
     for one in scanning.scan(formats, machine(), cache=stored(use=cache), deep=deep):
         if isinstance(one, Unreadable):
-            if json:
-                _run.emit({"tool": one.tool, "path": one.path, "error": one.reason})
-            _run.say(f"cannot list: {_run.printable(one.path)} ({one.tool}): {one.reason}")
+            failed |= not one.skipped
+            _name(one, json=json)
         elif wanted.fits(one):
             found.append(one)
     found.sort(key=lambda one: (-(one.time or 0), one.path, one.id))
@@ -71,6 +69,16 @@ def scan(
             _run.emit(one)
     if not json:
         _table(found)
+    _run.finish(failed=failed)
+
+
+def _name(one: Unreadable, *, json: bool) -> None:
+    """Say what cannot be listed, and why."""
+    if json:
+        _run.emit({"tool": one.tool, "path": one.path,
+                   "skipped" if one.skipped else "error": one.reason})  # fmt: skip
+    what = "skipped" if one.skipped else "cannot list"
+    _run.say(f"{what}: {_run.printable(one.path)} ({one.tool}): {one.reason}")
 
 
 class _Filter:
@@ -79,74 +87,42 @@ class _Filter:
     def __init__(
         self, floor: int | None, cwd: Path | None, grep: str | None, *, deep: bool
     ) -> None:
-        self._floor, self._cwd, self._deep = floor, cwd, deep
+        self._floor, self._deep = floor, deep
+        self._cwd = None if cwd is None else spellings(str(cwd)) or spellings(str(cwd.absolute()))
         self._grep = None if grep is None else grep.casefold()
+        self._texts: dict[tuple[str, str], set[str]] = {}
 
     def fits(self, one: Found) -> bool:
         """Whether a session passes every filter."""
         if self._floor is not None and (one.time or 0) < self._floor:
             return False
-        if self._cwd is not None and not (one.cwd and self._inside(one.cwd)):
+        if self._cwd is not None and not (one.cwd and is_inside(one.cwd, self._cwd)):
             return False
         return self._grep is None or self._matches(one, self._grep)
-
-    def _inside(self, cwd: str) -> bool:
-        assert self._cwd is not None  # noqa: S101 - asked by fits() only
-        return Path(cwd) == self._cwd or self._cwd in Path(cwd).parents
 
     def _matches(self, one: Found, text: str) -> bool:
         if any(text in (value or "").casefold() for value in (one.title, one.cwd, one.id)):
             return True
-        return self._deep and any(text in words.casefold() for words in _texts(one))
+        if not self._deep:
+            return False
+        store = (one.tool, one.path)
+        if store not in self._texts:
+            self._texts[store] = set(_holding(one, text))
+        return one.id in self._texts[store]
 
 
-def _texts(one: Found) -> Iterable[str]:
-    """Give the readable text of a session."""
-    from dcb.cli._inputs import collect
+def _holding(one: Found, text: str) -> Iterator[str]:
+    """Give the ids of the sessions of a store whose readable text holds a text."""
     from dcb.cli.show import render
 
-    for unit in collect([one.path], from_=one.tool, on_error=lambda _: None):
-        for session in read_unit(unit._replace(only=one.id), Context(Ledger(one.path))):
-            yield from render(session)
-
-
-def chosen(tools: list[str] | None) -> list[Format]:
-    """Give the formats to look for: those of the named tools, else all that have a place."""
-    if tools:
-        return [record for name in tools for record in registry.lookup(name)]
-    return [record for record in registry.all_formats() if record.places]
-
-
-def machine() -> Machine:
-    """Give this machine."""
-    return Machine(Path.home(), os.environ, sys.platform)
-
-
-def stored(*, use: bool = True) -> Cache | None:
-    """Give the scan cache in the user's cache folder."""
-    if not use:
-        return None
-    import platformdirs
-
-    return Cache(Path(platformdirs.user_cache_dir("dcb", appauthor=False), "scan.json"))
-
-
-def resolve(name: str) -> list[Found]:
-    """Give the sessions that ``scan:NAME`` stands for; raises when there is none or no one."""
-    found = [
-        one
-        for one in scanning.scan(chosen(None), machine(), cache=stored())
-        if isinstance(one, Found)
-    ]
-    fits = scanning.resolve(name, found)
-    if not fits:
-        raise BadInput("no session of this machine fits", path=f"scan:{name}",
-                       hint="`dcb scan` lists them")  # fmt: skip
-    ids = {one.id for one in fits}
-    if len(ids) > 1 and not any(one.tool == name for one in fits):
-        shown = ", ".join(sorted(ids)[:5])
-        raise UsageError(f"scan:{name} fits {len(ids)} sessions", hint=f"such as {shown}")
-    return fits
+    for unit in units(one.path, from_=one.tool, found=True):
+        if isinstance(unit, Unit):
+            try:
+                for session in read_unit(unit, Context(Ledger(one.path))):
+                    if any(text in words.casefold() for words in render(session)):
+                        yield session.meta.id
+            except DcbError:
+                continue
 
 
 def _since(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dcb import scan as scanning
 from dcb.scan import Cache, Found, Machine, Unreadable, scan
 from tests.goldens import cases
 from tests.pack import dcb
+from tests.paths import ROOT
 
 CLAUDE = ".claude/projects/-home-user-demo"
 
@@ -75,6 +77,88 @@ def test_only_the_ends_are_read(tmp_path: Path) -> None:
     (one,) = found(tmp_path)
     assert (one.id, one.title, one.size) == ("aaaa1111", "How many lines?", len(data))
     assert one.time == 1767225600000 + 3999 % 3600 * 1000
+
+
+def test_a_last_line_over_the_edge_is_as_late_as_its_file(tmp_path: Path) -> None:
+    path = session(tmp_path, "aaaa1111", turns=200)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(line("x" * 2 * scanning.EDGE, 500, session="aaaa1111"))
+    os.utime(path, (1767230000, 1767230000))
+    (one,) = found(tmp_path)
+    assert one.time == 1767230000000
+    (deep,) = found(tmp_path, deep=True)
+    assert deep.time == 1767225600000 + 500 * 1000
+
+
+def chat(tmp_path: Path, text: str, n: int) -> Path:
+    """Write a Gemini document of ``n`` messages."""
+    messages = [
+        {"id": f"m-{i}", "type": "user", "timestamp": f"2026-01-01T00:00:{i % 60:02}Z",
+         "content": text} for i in range(n)
+    ]  # fmt: skip
+    head = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"}
+    path = tmp_path / ".gemini/tmp/h/chats/session-1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**head, "messages": messages}), encoding="utf-8")
+    os.utime(path, (1767230000, 1767230000))
+    return path
+
+
+def test_a_large_document_is_as_late_as_its_file(tmp_path: Path) -> None:
+    chat(tmp_path, "x" * 900, 200)
+    (one,) = found(tmp_path, formats=lookup("gemini"))
+    assert (one.id, one.time, one.guessed) == ("g-1", 1767230000000, False)
+    (deep,) = found(tmp_path, formats=lookup("gemini"), deep=True)
+    assert deep.time == 1767225659000
+
+
+def test_a_document_whose_start_tells_nothing(tmp_path: Path) -> None:
+    chat(tmp_path, "x" * 3 * scanning.EDGE, 1)
+    (one,) = found(tmp_path, formats=lookup("gemini"))
+    assert (one.id, one.time, one.guessed) == ("session-1", 1767230000000, True)
+    (shown,) = run(tmp_path, "show", "--json", "scan:session-1")
+    assert shown["meta"]["id"] == "g-1"
+
+
+def test_an_id_made_of_the_content_is_not_made_of_its_start(tmp_path: Path) -> None:
+    contents = [
+        {"role": ("user", "model")[n % 2], "parts": [{"text": f"m{n} " + "x" * 500}]}
+        for n in range(300)
+    ]
+    path = tmp_path / ".gemini/tmp/h/checkpoint-t.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(contents), encoding="utf-8")
+    (one,) = found(tmp_path, formats=lookup("gemini"))
+    assert (one.id, one.guessed, (one.title or "")[:3]) == ("checkpoint-t", True, "m0 ")
+    (shown,) = run(tmp_path, "show", "--json", "scan:checkpoint-t")
+    assert len(shown["turns"]) == 150
+
+
+@pytest.mark.parametrize("size", [0, 2 * scanning.EDGE])
+def test_small_files_around_a_session_are_read(tmp_path: Path, size: int) -> None:
+    base = tmp_path / ".config/Code/User/workspaceStorage/demo"
+    shutil.copytree(ROOT / "golden/copilot-vscode/with-folder/input", base)
+    (path,) = base.glob("chatSessions/*.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["padding"] = "x" * size
+    path.write_text(json.dumps(document), encoding="utf-8")
+    (one,) = found(tmp_path, formats=lookup("copilot-vscode"))
+    assert one.cwd == "/home/user/demo two"
+    listed = run(tmp_path, "scan", "--json", "--cwd", "/home/user/demo two")
+    assert [o["id"] for o in listed] == [one.id]
+
+
+def test_large_subagents_are_listed_by_their_start(tmp_path: Path) -> None:
+    path = session(tmp_path, "aaaa1111")
+    agent = path.with_suffix("") / "subagents/agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    lines = [line(f"m{n} " + "x" * 900, n, ("user", "assistant")[n % 2]) for n in range(200)]
+    agent.write_text("".join(lines), encoding="utf-8")
+    os.utime(agent, (1767230000, 1767230000))
+    os.utime(path, (1767229000, 1767229000))
+    main, one = found(tmp_path)
+    assert (main.id, main.time) == ("aaaa1111", 1767225601000)
+    assert (one.id, (one.title or "")[:2], one.time) == ("a1", "m0", 1767230000000)
 
 
 def test_cache_by_size_and_time(tmp_path: Path) -> None:
