@@ -162,7 +162,12 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     if not ledger.sessions:
         if unit.only is not None:
             wanted = ", ".join(sorted(unit.only)[:3])
-            raise BadInput(f"no session {wanted} in it", path=unit.input.name)
+            hint = "--subagents include reads subagents too"
+            raise BadInput(
+                f"no session {wanted} in it",
+                path=unit.input.name,
+                hint=hint if ctx.options.subagents == "skip" else None,
+            )
         if not unit.input.nested:
             raise BadInput(f"no session in it (read as {unit.format.id})", path=unit.input.name)
         ledger.note("empty-session", unit.input.name)

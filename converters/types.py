@@ -298,7 +298,10 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """One session of a store, as ``dcb scan`` lists it. ``time``: last activity, ms."""
+    """One session of a store, as ``dcb scan`` lists it. ``time``: last activity, ms.
+
+    ``parent``: the id of the session that a subagent works for.
+    """
 
     id: str
     title: str | None = None
@@ -306,6 +309,7 @@ class Listed(msgspec.Struct, frozen=True):
     time: int | None = None
     size: int | None = None
     turns: int | None = None
+    parent: str | None = None
 
 
 Probe: TypeAlias = Callable[[Head], Match | None]

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from converters.errors import DcbError, UsageError, VerifyError
@@ -212,8 +213,11 @@ class Loader:
         """Compile every session of transcripts; a broken one stops no other."""
         for unit in self._units(names, on_error):
             ledger = Ledger(unit.input.name)
+            reading = self.reading
+            if unit.only is not None:  # who names a subagent wants it
+                reading = msgspec.structs.replace(reading, subagents="include")
             try:
-                for session in read_unit(unit, Context(ledger, self.reading)):
+                for session in read_unit(unit, Context(ledger, reading)):
                     if self.session is None or session.meta.id.startswith(self.session):
                         done = compile_session(session, self.compiling, self.profile)
                         yield done.document.snapshot

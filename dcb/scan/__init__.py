@@ -87,6 +87,7 @@ def contents(
             extent.size if one.size is None else one.size,
             one.turns,
             seen.guessed,
+            one.parent,
         )
         for one in seen.listed
     ]
@@ -125,11 +126,12 @@ def resolve(name: str, found: Iterable[Found]) -> list[Found]:
     """Give what ``scan:NAME`` stands for: ``last``, a session id, or how one begins.
 
     Empty when nothing fits; several for an ambiguous beginning. An id itself goes before longer
-    ones, and a session before what is named after it (``ID~s1``).
+    ones, and a session before what is named after it (``ID~s1``); a subagent is not the last.
     """
     all_ = list(found)
     if name == "last":
-        return sorted(all_, key=lambda one: (one.time or 0, one.id))[-1:]
+        own = [one for one in all_ if one.parent is None] or all_
+        return sorted(own, key=lambda one: (one.time or 0, one.id))[-1:]
     exact = [one for one in all_ if one.id == name]
     if exact:
         return exact

@@ -26,6 +26,7 @@ class Found(msgspec.Struct, rename="camel", omit_defaults=True):
     """One session on this machine. ``time``: last activity in ms; ``size`` in bytes.
 
     ``guessed``: the start of its file does not tell its id, which is the file's name here.
+    ``parent``: the session that a subagent works for.
     """
 
     tool: str
@@ -37,6 +38,7 @@ class Found(msgspec.Struct, rename="camel", omit_defaults=True):
     size: int | None = None
     turns: int | None = None
     guessed: bool = False
+    parent: str | None = None
 
 
 class Extent(NamedTuple):

@@ -59,10 +59,10 @@ def by_ends(record: Format, found: Input, changed: int) -> Seen:
             # An id that is made of the content is another one for all of the content.
             made = not whole and ledger.count("id-minted") > 0 and _is_made(one.id)
             guessed |= made
-            times = [one.time, late, changed if start.cut and _is_subagent(session) else None]
+            times = [one.time, late, changed if start.cut and one.parent is not None else None]
             time = max((time for time in times if time is not None), default=None)
             identity = found.stem if made else one.id
-            listed.append(Listed(identity, one.title, one.cwd, time))
+            listed.append(Listed(identity, one.title, one.cwd, time, parent=one.parent))
     except DcbError:
         if whole:
             raise
@@ -87,8 +87,8 @@ def _is_made(identity: str) -> bool:
 def described(session: Session) -> Listed:
     """Give what a scan tells of a session that was read."""
     title = title_of(session.turns, session.title)
-    cwd, turns = session.meta.cwd, len(session.turns)
-    return Listed(session.meta.id, title, cwd, _last(session), turns=turns)
+    cwd, turns, parent = session.meta.cwd, len(session.turns), _parent(session)
+    return Listed(session.meta.id, title, cwd, _last(session), turns=turns, parent=parent)
 
 
 def _last(session: Session) -> int | None:
@@ -102,8 +102,10 @@ def _last(session: Session) -> int | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _is_subagent(session: Session) -> bool:
-    return bool((session.extra or {}).get("parent"))
+def _parent(session: Session) -> str | None:
+    """Give the session that a subagent works for; empty when its source does not say which."""
+    parent = (session.extra or {}).get("parent")
+    return str(parent.get("sessionId") or "") if isinstance(parent, dict) else None
 
 
 class _Start(Memory):

@@ -102,11 +102,23 @@ def test_a_tool_is_all_of_its_files_read_once(tmp_path: Path) -> None:
     assert at(tmp_path, "show", "scan:codex").code == 1
 
 
+def test_the_last_session_is_no_subagent(tmp_path: Path) -> None:
+    agents(tmp_path)
+    listed = {one["id"]: one.get("parent") for one in run(tmp_path, "scan", "--json")}
+    assert listed == {LONG: None, f"{LONG}~s1": LONG, "a1f00d2": LONG}
+    done, ids = converted(tmp_path, "scan:last")
+    assert (done.code, ids) == (0, [LONG])
+
+
 def test_a_session_that_is_left_out_by_an_option_is_an_error(tmp_path: Path) -> None:
     agents(tmp_path)
     done, _ = converted(tmp_path, "scan:a1f00d2", "--subagents", "skip")
     assert done.code == 1
     assert "no session a1f00d2 in it" in done.err
+    assert "hint: --subagents include" in done.err
+    done = at(tmp_path, "brief", "scan:a1f00d2")
+    assert done.code == 0, done
+    assert "loam" in done.out
 
 
 def backup(home: Path, *args: str) -> tuple[Done, list[Any]]:
