@@ -283,11 +283,22 @@ def rm(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Remove snapshots; their versions stay in the history, `rollback` brings them back."""
+    """Remove snapshots; their versions stay in the history, `rollback` brings them back.
+
+    Where there is no history, whole ids are wanted.
+    """
     with opened_store(create=False) as kept:
-        names = [store.find(kept, name).snapshot_id for name in snapshot_ids]
-        store.remove(kept, names)
         forgotten = kept.history is None
+        found = [(name, store.find(kept, name).snapshot_id) for name in snapshot_ids]
+        names = list(dict.fromkeys(name for _, name in found))
+        for given, name in found:
+            # Said twice, the beginning of an id would take the next one with it.
+            if forgotten and given != name:
+                raise UsageError(
+                    f"{given!r} is not the whole id, and without a history nothing brings it back",
+                    hint=f"give the whole id: {name}",
+                )
+        store.remove(kept, names)
     for name in names:
         if json:
             _run.emit({"removed": name, "inHistory": not forgotten})

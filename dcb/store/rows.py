@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from converters.errors import BadInput, UsageError
-from dcb import envelope
+from dcb import envelope, history
 from dcb.snapshot import document
 from dcb.store.schema import StoreError, reading
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Row",
     "Stored",
+    "beginning",
     "every",
     "find",
     "listing",
@@ -27,6 +27,7 @@ __all__ = [
     "stored",
     "stored_text",
     "text_of",
+    "was_kept",
 ]
 
 _COLUMNS: Final = (
@@ -69,22 +70,47 @@ def stored(store: Store, snapshot_id: str) -> Stored | None:
 def find(store: Store, snapshot_id: str) -> Row:
     """Give the row of a snapshot by its id or an unambiguous beginning of it.
 
+    The id of a snapshot that was removed stands for no other whose id begins so.
     :class:`BadInput` when there is none, :class:`UsageError` when there are several.
     """
-    escaped = re.sub(r"([\\%_])", r"\\\1", snapshot_id)
-    with reading(store):
-        rows = store.db.execute(
-            f"SELECT {_COLUMNS} FROM snapshots WHERE snapshot_id = ?1"  # noqa: S608 - our names
-            " OR snapshot_id LIKE ?2 ESCAPE '\\' ORDER BY snapshot_id != ?1 LIMIT 2",
-            (_bindable(snapshot_id), _bindable(escaped) + "%"),
-        ).fetchall()
-    if not rows or not snapshot_id:
+    rows = beginning(store, snapshot_id)
+    exact = bool(rows) and rows[0].snapshot_id == snapshot_id
+    if not exact and was_kept(store, snapshot_id):
+        raise BadInput(
+            f"snapshot {snapshot_id[:60]!r} is not in the store any more",
+            hint=f"its history brings it back: dcb store rollback {snapshot_id}",
+        )
+    if not rows:
         raise BadInput(
             f"the store has no snapshot {snapshot_id[:60]!r}", hint="see: dcb store list"
         )
-    if len(rows) > 1 and rows[0][0] != snapshot_id:
+    if len(rows) > 1 and not exact:
         raise UsageError(f"several snapshots begin with {snapshot_id!r}: give more of the id")
-    return _as_row(rows[0])
+    return rows[0]
+
+
+def beginning(store: Store, start: str) -> list[Row]:
+    """Give two rows at most whose ids begin so, letter for letter; a whole id comes first."""
+    if not start:
+        return []
+    with reading(store):
+        rows = store.db.execute(
+            f"SELECT {_COLUMNS} FROM snapshots"  # noqa: S608 - our names
+            " WHERE snapshot_id >= ?1 AND substr(snapshot_id, 1, length(?1)) = ?1"
+            " ORDER BY snapshot_id LIMIT 2",
+            (_bindable(start),),
+        ).fetchall()
+    return list(map(_as_row, rows))
+
+
+def was_kept(store: Store, snapshot_id: str) -> bool:
+    """Whether the history has versions under this very id."""
+    if store.history is None or not snapshot_id:
+        return False
+    try:
+        return bool(history.versions(store.history, snapshot_id))
+    except history.HistoryError:
+        return False  # a history that git cannot read stops no reading of the store
 
 
 def _bindable(text: str) -> str:

@@ -25,7 +25,16 @@ from converters.errors import BadInput, UsageError
 from dcb import envelope, history
 from dcb.snapshot import document
 from dcb.store import index
-from dcb.store.rows import Row, Stored, find, opened, stored, text_of
+from dcb.store.rows import (
+    Row,
+    Stored,
+    beginning,
+    find,
+    opened,
+    stored,
+    text_of,
+    was_kept,
+)
 from dcb.store.schema import StoreError, reading, transaction
 
 if TYPE_CHECKING:
@@ -337,17 +346,19 @@ def versions(store: Store, snapshot_id: str) -> list[history.Version]:
 def known(store: Store, snapshot_id: str) -> str:
     """Give the full id of a snapshot by its beginning; one that was removed is in the history.
 
-    What is in neither is given back as it is. :class:`UsageError` when there are several.
+    A whole id comes first, also that of a removed one. What is in neither is given back
+    as it is. :class:`UsageError` when there are several.
     """
-    try:
-        return find(store, snapshot_id).snapshot_id
-    except BadInput:
-        if store.history is None or not snapshot_id:
-            return snapshot_id
-    names = history.removed(store.history, snapshot_id)
-    if len(names) > 1 and snapshot_id not in names:
+    live = [row.snapshot_id for row in beginning(store, snapshot_id)]
+    if snapshot_id in live or was_kept(store, snapshot_id):
+        return snapshot_id
+    names = set(live)
+    if store.history is not None and snapshot_id:
+        files = {history.file_name(name).removesuffix(".md") for name in live}
+        names |= set(history.removed(store.history, snapshot_id)) - files
+    if len(names) > 1:
         raise UsageError(f"several snapshots began with {snapshot_id!r}: give more of the id")
-    return snapshot_id if len(names) != 1 else names[0]
+    return names.pop() if names else snapshot_id
 
 
 def _history(store: Store) -> history.History:

@@ -195,6 +195,31 @@ def test_a_removed_snapshot_is_found_by_the_beginning_of_its_id(world: Path) -> 
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_what_is_removed_twice_takes_nothing_else_with_it(world: Path) -> None:
+    put(world / "a.md", snapshot("notes"))
+    put(world / "b.md", snapshot("notes-2"))
+    run("store", "save", "a.md", "b.md")
+    assert "removed notes\n" in run("store", "rm", "notes", "notes").stderr
+    for command in ("rm", "show", "card"):
+        done = run("store", command, "notes")
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "dcb store rollback notes" in done.stderr
+    assert [row["snapshotId"] for row in lines(run("store", "list", "--json"))] == ["notes-2"]
+    found = lines(run("store", "history", "notes", "--json"))
+    assert [version["removed"] for version in found] == [True, False]
+    assert "notes is again as in" in run("store", "rollback", "notes").stderr
+
+
+def test_without_a_history_the_beginning_of_an_id_removes_nothing(world: Path) -> None:
+    (world / "dcb.toml").write_text("history = false\n")
+    put(world / "a.md", snapshot("notes-2"))
+    run("store", "save", "a.md")
+    done = run("store", "rm", "notes")
+    assert (done.exit_code, "give the whole id: notes-2" in done.stderr) == (2, True)
+    assert run("store", "rm", "notes-2").exit_code == 0
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("how", ["variable", "setting"])
 def test_a_relative_home_has_a_history(how: str, world: Path) -> None:
     home = "kept" if how == "variable" else ""

@@ -82,6 +82,16 @@ def test_find_by_prefix(kept: store.Store) -> None:
             store.find(kept, unknown)
 
 
+def test_the_beginning_of_an_id_is_taken_letter_for_letter(kept: store.Store) -> None:
+    store.save(kept, [snapshot("A_B1"), snapshot("a_b2"), snapshot("é*")], now_ms=NOW)
+    assert store.find(kept, "A_").snapshot_id == "A_B1"
+    assert store.find(kept, "a_b").snapshot_id == "a_b2"
+    assert store.find(kept, "é").snapshot_id == "é*"
+    for unknown in ("A_b", "a_B2", "*", "É", "a\0"):
+        with pytest.raises(BadInput):
+            store.find(kept, unknown)
+
+
 def test_list_newest_first(kept: store.Store) -> None:
     made = [snapshot(f"s{i}", created_at=NOW + i) for i in (2, 1, 3)]
     store.save(kept, made, now_ms=NOW)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from converters.errors import BadInput
+from converters.errors import BadInput, UsageError
 from dcb import history, store
 from dcb.envelope import is_envelope
 from dcb.snapshot import document
@@ -71,6 +71,27 @@ def test_rollback_keeps_the_sealed_flag_right(versioned: store.Store) -> None:
     assert "first text" in store.text_of(versioned, "s", PASS)
     assert store.search(versioned, "first") == []
     assert store.integrity(versioned, PASS) == []
+
+
+def test_the_id_of_a_removed_snapshot_stands_for_no_other(versioned: store.Store) -> None:
+    both = [snapshot("notes", "the first"), snapshot("notes-2", "the second")]
+    store.save(versioned, both, now_ms=NOW)
+    store.remove(versioned, ["notes"])
+    with pytest.raises(BadInput, match="not in the store any more"):
+        store.find(versioned, "notes")
+    assert store.known(versioned, "notes") == "notes"
+    assert store.find(versioned, "notes-").snapshot_id == "notes-2"
+    with pytest.raises(UsageError):  # of the one that is there and the one that was
+        store.known(versioned, "note")
+    store.rollback(versioned, store.known(versioned, "notes"), now_ms=NOW)
+    assert "the first" in store.text_of(versioned, "notes")
+
+
+def test_a_beginning_of_an_id_that_is_no_file_name_names_one(versioned: store.Store) -> None:
+    store.save(versioned, [snapshot("two words")], now_ms=NOW)
+    store.remove(versioned, ["two words"])
+    store.rollback(versioned, "two words", now_ms=NOW)
+    assert store.known(versioned, "two") == "two words"
 
 
 def test_a_batch_is_one_commit(versioned: store.Store) -> None:
