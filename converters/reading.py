@@ -139,6 +139,12 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
     ledger = ctx.ledger
     ledger.source = ledger.source or unit.input.name
     assert unit.format.read is not None  # noqa: S101 - only readable formats become units
+    branch = ctx.options.branch
+    numbered = isinstance(branch, int) and branch > 0
+    if numbered and not unit.format.capabilities.branches:
+        raise BadInput(
+            f"no branch {branch}: {unit.format.id} has no branches", path=unit.input.name
+        )
     try:
         for session in unit.format.read(unit.input, ctx):
             if unit.only is not None and session.meta.id not in unit.only:
@@ -149,14 +155,11 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
         ledger.abandon()
         raise
     except Exception as error:
-        if not registry.is_plugin(unit.format):
+        fault = registry.fault_of(unit.format, error, path=unit.input.name)
+        if fault is None:
             raise
         ledger.abandon()
-        raise BadInput(
-            f"format plugin {unit.format.id!r} failed: {error!r}",
-            path=unit.input.name,
-            hint="--no-plugins leaves plugins out",
-        ) from error
+        raise fault from error
     if unit.input.torn is not None:
         ledger.note("truncated-input", unit.input.torn)
     if not ledger.sessions:
@@ -169,7 +172,8 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
                 hint=hint if ctx.options.subagents == "skip" else None,
             )
         if not unit.input.nested:
-            raise BadInput(f"no session in it (read as {unit.format.id})", path=unit.input.name)
+            what = f"branch {branch}" if numbered else "session"
+            raise BadInput(f"no {what} in it (read as {unit.format.id})", path=unit.input.name)
         ledger.note("empty-session", unit.input.name)
 
 

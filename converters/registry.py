@@ -14,10 +14,19 @@ import pkgutil
 import warnings
 from functools import cache
 
-from converters.errors import UsageError
+from converters.errors import BadInput, UsageError
 from converters.types import Format
 
-__all__ = ["all_formats", "ids", "is_plugin", "lookup", "notes", "target", "use_plugins"]
+__all__ = [
+    "all_formats",
+    "fault_of",
+    "ids",
+    "is_plugin",
+    "lookup",
+    "notes",
+    "target",
+    "use_plugins",
+]
 
 GROUP = "dcb.formats"
 _PACKAGE = "converters.formats"
@@ -68,6 +77,19 @@ def _plugins() -> dict[str, Format]:
 def is_plugin(record: Format) -> bool:
     """Whether a format comes from a plugin: what it raises is no bug of dcb."""
     return record.id in _plugins()
+
+
+def fault_of(
+    record: Format, error: Exception, doing: str = "", path: str | None = None
+) -> BadInput | None:
+    """Give the error that an exception in a plugin stands for; ``None`` for a format of dcb."""
+    if not is_plugin(record):
+        return None
+    return BadInput(
+        f"format plugin {record.id!r} failed{doing}: {error!r}",
+        path=path,
+        hint="--no-plugins leaves plugins out",
+    )
 
 
 @cache

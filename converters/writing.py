@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from converters import registry
-from converters.errors import BadInput, DcbError, UsageError
+from converters.errors import DcbError, UsageError
 from converters.ledger import Ledger, Report
 from converters.types import Context, Options
 
@@ -53,12 +53,10 @@ def put(sessions: Iterable[Session], sink: Sink, record: Format, ctx: Context) -
     except (DcbError, OSError):
         raise
     except Exception as error:
-        if not registry.is_plugin(record):
+        fault = registry.fault_of(record, error, " to write")
+        if fault is None:
             raise
-        raise BadInput(
-            f"format plugin {record.id!r} failed to write: {error!r}",
-            hint="--no-plugins leaves plugins out",
-        ) from error
+        raise fault from error
 
 
 def _counted(sessions: Iterable[Session], ledger: Ledger) -> Iterable[Session]:

@@ -128,3 +128,16 @@ def test_generic_tests_pick_it_up(plugin: Path) -> None:
         )
         assert done.returncode == 0, done.stdout[-3000:]
     assert (plugin / "golden/madeup/plain/session.json").exists()
+
+
+def test_a_plugin_that_cannot_list_is_named(plugin: Path, tmp_path: Path) -> None:
+    text = (plugin / "madeup_format.py").read_text(encoding="utf-8")
+    broken = text.replace('    id="madeup",', '    id="madeup",\n    listing=lambda source: 1 / 0,')
+    assert broken != text
+    (tmp_path / "madeup_format.py").write_text(broken, encoding="utf-8")
+    path = os.pathsep.join([str(ROOT), str(tmp_path), str(plugin)])
+    home = str(plugin / "home")
+    done = dcb("scan", "--no-cache", PYTHONPATH=path, HOME=home)
+    assert done.code == 1
+    assert "format plugin 'madeup' failed" in done.err
+    assert "Traceback" not in done.err

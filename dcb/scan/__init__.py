@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from converters import opening
+from converters import opening, registry
 from converters.errors import BadInput, DcbError
 from converters.ledger import Ledger
 from converters.opening import DiskTree
@@ -76,6 +76,11 @@ def contents(
         seen = _seen(store, changed, deep=deep, disk=disk)
     except DcbError as error:
         return Unreadable(tool, path, error.message)
+    except Exception as error:
+        fault = registry.fault_of(store.record, error, path=path)
+        if fault is None:
+            raise
+        return Unreadable(tool, path, fault.message)
     found = [
         Found(
             tool,

@@ -351,3 +351,25 @@ def test_detect_names_what_lies_beside_transcripts(tmp_path: Path) -> None:
     assert done.code == 1
     assert "nothing in it has a known format" in done.err
     assert dcb("detect", str(tmp_path / "a.txt")).code == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("claude/branches", "no branch 99"),
+        ("codex/branches", "no branch 99"),
+        ("gemini/branches", "no branch 99"),
+        ("chatgpt/branches", "no branch 99"),
+        ("openai-chat/plain", "no branch 99"),
+        ("sharegpt/plain", "no branch 99: sharegpt has no branches"),
+        ("interchange/plain", "no branch 99: a document is one conversation"),
+    ],
+)
+def test_a_branch_that_is_not_there_is_an_error(tmp_path: Path, case: str, message: str) -> None:
+    (source,) = (ROOT / "golden" / case).glob("input*")
+    done = dcb(
+        "convert", str(source), "--branch", "99", "--to", "interchange", "-o", f"{tmp_path}/o"
+    )
+    assert done.code == 1
+    assert message in done.err
+    assert not (tmp_path / "o").exists()

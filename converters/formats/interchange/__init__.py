@@ -116,6 +116,13 @@ def _refuse(code: str, document: Any, name: str) -> DcbError:
 
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of each document; documents without a usable turn are an error."""
+    branch = ctx.options.branch
+    if isinstance(branch, int) and branch > 0:
+        raise BadInput(
+            f"no branch {branch}: a document is one conversation",
+            path=source.name,
+            hint="ask for the branch when its source is read",
+        )
     data = source.read()
     session = None if ctx.options.strict else _read_normal(data, ctx)
     if session is not None:
