@@ -1,4 +1,7 @@
-"""The check of JSON documents against the schemas: every problem with its JSON pointer."""
+"""What kind of document a file is, and the check of JSON documents against the schemas.
+
+Every problem of a JSON document comes with its JSON pointer.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import orjson
 
 from converters import jsonio
 from converters.ir import MARKER
+from dcb.snapshot.header import DIGEST, NAMES
+from dcb.snapshot.lexing import MARKERS, js_lines, trim
 from dcb.snapshot.problem import Problem
 
 if TYPE_CHECKING:
@@ -31,13 +36,15 @@ _SCHEMAS: Final = {
 _MOST: Final = 200
 """How many problems of one document are worth telling."""
 
+_FEW_NAMES: Final = 2
+"""Lines of a header that no other text has by chance."""
+
+_FENCES: Final = ("```", "~~~")
+
 
 def kind_of(head: bytes, root: Any) -> Kind | None:
     """Say what a file is by its first bytes and its first JSON value; ``None``: nothing of ours."""
-    start = head[:4096].removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-    if start.startswith(b"---") and b"\ndcb_schema" in start:
-        return "snapshot"
-    if b"<!-- dcb:layer:" in head:
+    if _is_snapshot(head, root):
         return "snapshot"
     if isinstance(root, list) and root:
         root = root[0]
@@ -52,6 +59,49 @@ def kind_of(head: bytes, root: Any) -> Kind | None:
     if "meta" in root and "verbatim" in root and "preferences" in root:
         return "object"
     return None
+
+
+def _is_snapshot(head: bytes, root: Any) -> bool:
+    """Say whether a text is a snapshot document, be it a damaged one.
+
+    Front matter with ``dcb_schema`` makes one. Where the front matter is damaged, it takes a
+    layer marker besides, where none of it is left, all three: as whole lines outside of
+    fences and in order, so that a text about the format is no snapshot.
+    """
+    if b"dcb_schema" not in head and b"<!-- dcb:layer:" not in head:
+        return False
+    text = head.decode("utf-8", "replace").removeprefix("\ufeff").lstrip("\r\n")
+    if isinstance(root, dict | list) and trim(text[:64]).startswith(("{", "[")):
+        return False  # JSON, which its root judges
+    lines = [trim(line) for line in js_lines(text)]
+    names = _front_names(lines)
+    if text.startswith("---") and "dcb_schema" in names:
+        return True
+    return _markers(lines) >= (1 if len(names) >= _FEW_NAMES else len(MARKERS))
+
+
+def _front_names(lines: list[str]) -> set[str]:
+    """Give the names of the format in the lines before the header's end, a fence or a marker."""
+    found = set()
+    for number, line in enumerate(lines):
+        if (line == "---" and number) or line in MARKERS or line.startswith(_FENCES):
+            break
+        found.add(trim(line.partition(":")[0]))
+    return found & {*NAMES, DIGEST}
+
+
+def _markers(lines: list[str]) -> int:
+    """Count the layer markers that are whole lines outside of Markdown's fences, in order."""
+    count, fence = 0, ""
+    for line in lines:
+        run = line[: len(line) - len(line.lstrip(line[:1]))] if line.startswith(_FENCES) else ""
+        if fence:
+            fence = "" if line == run and run.startswith(fence) else fence
+        elif run:
+            fence = run
+        elif count < len(MARKERS) and line == MARKERS[count]:
+            count += 1
+    return count
 
 
 def check_json(data: bytes, kind: Kind) -> list[Problem]:

@@ -164,7 +164,7 @@ def _failed(error: DcbError) -> write.Result:
 
 def _reseal(source: Input) -> Input:
     """Write a snapshot document anew in its place and give it; others stay as they are."""
-    if source.head.is_dir or kind_of(source.head.data, None) != "snapshot":
+    if source.head.is_dir or kind_of(source.head.data, _root(source)) != "snapshot":
         return source
     if source.path is None and source.name != "-":
         raise OutputError("packed: it cannot be resealed in its place", path=source.name)

@@ -9,6 +9,7 @@ import pytest
 from converters.formats.dsh_bundle import document as bundle
 from converters.ir import Meta, Session, Turn
 from converters.ledger import Ledger, RunReport
+from converters.types import Head
 from dcb.checking import check_json, kind_of
 from dcb.snapshot.document import write
 from tests.dcb.snapshot.test_document_published import SMALL
@@ -40,6 +41,53 @@ def test_kinds() -> None:
     assert kind_of(b"\xef\xbb\xbf---\ndcb_schema: 1.0", None) == "snapshot"
     assert kind_of(b"{}", {}) is None
     assert kind_of(b"# notes", None) is None
+
+
+MARK = "<!-- dcb:layer:summary -->"
+DOCUMENT = write(SMALL).text
+BODY = DOCUMENT[DOCUMENT.index("\n---\n") + 5 :]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# The format\n\nThe summary follows `{MARK}` in a document.\n",
+        f"# The format\n\n- a\n  {MARK} in a line\n",
+        f"Only a marker:\n\n{MARK}\n",
+        f"# An example\n\n```\n{DOCUMENT}```\n",
+        f"# An example\n\n~~~~ markdown\n{DOCUMENT}~~~~\n",
+        f"---\ntitle: The format\nlayout: page\n---\n\n~~~~\n{DOCUMENT}~~~~\n",
+        f"---\ntitle: The format\n---\n\ndcb_schema: is a name\n\n{MARK}\n",
+    ],
+)
+def test_a_text_about_the_format_is_no_snapshot(text: str) -> None:
+    assert kind_of(text.encode(), None) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DOCUMENT,
+        DOCUMENT.replace("\n", "\r\n"),
+        "\ufeff" + DOCUMENT,
+        DOCUMENT.replace("---", "[--", 1),
+        DOCUMENT.replace("dcb_schema", "dcb_skema"),
+        DOCUMENT.replace("\n---\n", "\n-\n"),
+        DOCUMENT.replace("<!-- dcb:layer:verbatim -->", ""),
+        BODY,
+    ],
+)
+def test_a_damaged_snapshot_is_still_one(text: str) -> None:
+    values = Head(text.encode()).values
+    assert kind_of(text.encode(), values[0] if values else None) == "snapshot"
+
+
+def test_json_is_judged_by_its_root() -> None:
+    value = interchange()
+    value["turns"][0]["prompt"] = f"What does {MARK} mean?"
+    assert kind_of(json.dumps(value).encode(), value) == "interchange"
+    talk = {"messages": [{"role": "user", "content": DOCUMENT}]}
+    assert kind_of(json.dumps(talk).encode(), talk) is None
 
 
 def test_every_problem_has_its_path() -> None:
