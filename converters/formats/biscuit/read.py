@@ -46,9 +46,7 @@ class _Raw(NamedTuple):
 
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the one session of a file. Raises :class:`BadInput` when it holds none."""
-    session = session_of(source.read(), ctx, source)
-    ctx.ledger.sessions += 1
-    yield session
+    yield session_of(source.read(), ctx, source)
 
 
 def session_of(data: bytes, ctx: Context, source: Input | None = None) -> Session:
