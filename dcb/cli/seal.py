@@ -95,17 +95,14 @@ def _each(
             hint=None if not found else "give a folder with -o DIR/",
         )
     problems = _run.Problems(json=json)
+    names = _Names(rename)
     for name, relative in found:
         try:
             data = change(_read(name, limit))
             if folder is None and output == "-":
                 _to_stdout(data)
                 continue
-            target = (
-                Path(output)
-                if folder is None
-                else folder / relative.with_name(rename(relative.name))
-            )
+            target = Path(output) if folder is None else folder / names.free(relative)
             _write(target, data, found, force=force)
             if json:
                 _run.emit({"source": name, "output": str(target), "bytes": len(data)})
@@ -113,6 +110,26 @@ def _each(
             error.path = error.path or name
             problems.take(error)
     _run.finish(failed=problems.count > 0)
+
+
+class _Names:
+    """Gives the outputs of a run their places below its folder; two never share one."""
+
+    def __init__(self, rename: Callable[[str], str]) -> None:
+        self._rename = rename
+        self._taken: set[str] = set()
+
+    def free(self, relative: Path) -> Path:
+        """Give ``x.md.sealed``, where that is taken ``x-2.md.sealed``, and so on."""
+        name = self._rename(relative.name)
+        core = Path(name.removesuffix(SUFFIX))
+        tail = core.suffix + name[len(core.name) :]
+        place, number = relative.with_name(name), 1
+        while str(place).casefold() in self._taken:
+            number += 1
+            place = relative.with_name(f"{core.stem}-{number}{tail}")
+        self._taken.add(str(place).casefold())
+        return place
 
 
 def _files(inputs: list[str]) -> Iterator[tuple[str, Path]]:

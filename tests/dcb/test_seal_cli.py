@@ -76,6 +76,30 @@ def test_folders_and_names(tmp_path: Path, secret: Path) -> None:
     assert run("seal", tmp_path / "in", "--passphrase-file", secret).exit_code == 2
 
 
+def test_files_of_one_name_do_not_replace_each_other(tmp_path: Path, secret: Path) -> None:
+    out, back = tmp_path / "out", tmp_path / "back"
+    sources = [tmp_path / "a" / "x.md", tmp_path / "b" / "X.md", tmp_path / "c" / "x-2.md"]
+    for path in sources:
+        path.parent.mkdir()
+        path.write_text(path.parent.name, encoding="ascii")
+    done = run("seal", *sources, "-o", f"{out}/", "--force", "--passphrase-file", secret)
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in out.iterdir()} == {
+        "x.md.sealed",
+        "X-2.md.sealed",
+        "x-2-2.md.sealed",
+    }
+    done = run("open", out, "-o", f"{back}/", "--passphrase-file", secret)
+    assert {path.read_text() for path in back.iterdir()} == {"a", "b", "c"}
+    twice = [out / "x.md.sealed", tmp_path / "d" / "x.md.sealed"]
+    twice[1].parent.mkdir()
+    twice[1].write_bytes((out / "X-2.md.sealed").read_bytes())
+    done = run("open", *twice, "-o", f"{back}/", "--force", "--passphrase-file", secret)
+    assert done.exit_code == 0, done.output
+    assert (back / "x.md").read_text() == "a"
+    assert (back / "x-2.md").read_text() == "b"
+
+
 @pytest.mark.parametrize("bad", ["wrong", "flipped", "cut", "no envelope", "newer", "empty"])
 def test_what_cannot_be_opened_leaves_nothing(tmp_path: Path, secret: Path, bad: str) -> None:
     text = seal(b"some content", PASS, salt=bytes(16), iv=bytes(12))
