@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from converters import opening
 from converters.errors import BadInput, DcbError, LimitReached, UsageError
+from converters.opening import Skipped
 from dcb import batch, envelope, files
 from dcb.cli import _run
-from dcb.cli._inputs import JsonOption, OverwriteOption
+from dcb.cli._inputs import JsonOption, OverwriteOption, say_skipped
 from dcb.cli._passphrase import PassphraseOption, passphrase
 
 if TYPE_CHECKING:
@@ -87,14 +89,14 @@ def _each(
     json: bool,
 ) -> None:
     """Change each file; one that fails leaves no output and stops no other."""
-    found = list(_files(inputs))
+    problems = _run.Problems(json=json)
+    found = list(_files(inputs, problems))
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
     if folder is None and len(found) != 1:
         raise UsageError(
             "no file found" if not found else "several files, and one output",
             hint=None if not found else "give a folder with -o DIR/",
         )
-    problems = _run.Problems(json=json)
     names = _Names(rename)
     for name, relative in found:
         try:
@@ -132,16 +134,34 @@ class _Names:
         return place
 
 
-def _files(inputs: list[str]) -> Iterator[tuple[str, Path]]:
-    """Give each file with its place below the output folder."""
+def _files(inputs: list[str], problems: _run.Problems) -> Iterator[tuple[str, Path]]:
+    """Give each file with its place below the output folder; say what is none."""
     for name in inputs:
         path = Path(name)
         if name != "-" and path.is_dir():
-            for file in sorted(path.rglob("*")):
-                if file.is_file() and not file.is_symlink():
-                    yield str(file), file.relative_to(path)
+            yield from _below(path, problems)
         else:
             yield name, Path("stdin" if name == "-" else path.name)
+
+
+def _below(folder: Path, problems: _run.Problems) -> Iterator[tuple[str, Path]]:
+    """Give the files below a folder; links are not followed, as everywhere in dcb."""
+    disk = opening.DiskTree()
+    stack = [str(folder)]
+    while stack:
+        current = stack.pop()
+        try:
+            entries = disk.entries(current)
+        except DcbError as error:
+            problems.take(error)
+            continue
+        for entry in entries:
+            path = disk.join(current, entry.name)
+            if entry.kind == "file":
+                yield path, Path(path).relative_to(folder)
+            elif entry.kind != "dir":
+                say_skipped(Skipped(path, entry.kind))
+        stack += [disk.join(current, e.name) for e in reversed(entries) if e.kind == "dir"]
 
 
 def _read(name: str, limit: int) -> bytes:

@@ -100,6 +100,21 @@ def test_files_of_one_name_do_not_replace_each_other(tmp_path: Path, secret: Pat
     assert (back / "x-2.md").read_text() == "b"
 
 
+def test_what_is_no_file_of_a_folder_is_named(tmp_path: Path, secret: Path) -> None:
+    source, out = tmp_path / "in", tmp_path / "out"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep" / "a.md").write_bytes(b"a")
+    (source / "link.md").symlink_to("deep/a.md")
+    (source / "folder").symlink_to("deep")
+    done = run("seal", source, "-o", f"{out}/", "--passphrase-file", secret)
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        f"skipped: {source}/folder: symbolic link",
+        f"skipped: {source}/link.md: symbolic link",
+    ]
+    assert [path.name for path in out.rglob("*.sealed")] == ["a.md.sealed"]
+
+
 @pytest.mark.parametrize("bad", ["wrong", "flipped", "cut", "no envelope", "newer", "empty"])
 def test_what_cannot_be_opened_leaves_nothing(tmp_path: Path, secret: Path, bad: str) -> None:
     text = seal(b"some content", PASS, salt=bytes(16), iv=bytes(12))
