@@ -3,8 +3,8 @@
 Read: ``{"system", "messages": [...]}``, a bare array of messages, one message or one
 conversation per line, response messages (``type: "message"`` with usage), request and
 response in one object, batch lines (``params`` aside). A user message that holds only
-``tool_result`` blocks is no prompt; text beside results opens a turn. Assistant records of
-one message id are one step. Results of server tools go to the step of their call.
+``tool_result`` blocks is no prompt; text beside results opens a turn. Assistant records in
+a row with one message id are one step. Results of server tools go to the step of their call.
 
 Kept in ``x-dcb``: system prompts, signatures of thinking, redacted thinking, citations,
 message ids, ``stop_reason`` and other members, everything around the messages. They come

@@ -150,15 +150,20 @@ def _conversation(row: Row, ledger: Ledger) -> Session:
 class _Reader(Talk):
     """Reads messages; every message gets its fate here."""
 
-    __slots__ = ()
+    __slots__ = ("_run", "_said")
 
     def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
         super().__init__(ledger, lambda: _call_ids(messages))
+        # The id of the assistant message right before, and how many rows of one id there were.
+        self._said: str | None = None
+        self._run = 0
 
     def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
         for message, place in self.placed(messages, base, places):
             role = message.get("role")
+            if role != "assistant":
+                self._said = None
             if role == "user":
                 self._user(message, place)
             elif role == "assistant":
@@ -185,7 +190,19 @@ class _Reader(Talk):
             self.builder.prompt(kept, extra=_extra(message))
         self.fate(rules, place, kept=bool(kept or attached), kind="user")
 
+    def _key(self, message: dict[str, Any]) -> int | None:
+        """Give the key of the step: records in a row that share an id are one message.
+
+        The same id further on is another message: proxies and test servers repeat theirs.
+        """
+        said = rows.text_of(message.get("id"))
+        if said is None or said != self._said:
+            self._run += 1
+        self._said = said
+        return self._run if said is not None else None
+
     def _assistant(self, message: dict[str, Any], place: Place) -> None:
+        key = self._key(message)
         found = anthropic.parts(message.get("content"), self.ledger, place)
         counts = None
         if message.get("usage") is not None:
@@ -199,11 +216,10 @@ class _Reader(Talk):
         extra = _extra(message) or {}
         if found.opaque:
             extra["redacted"] = found.opaque
-        key = message.get("id")
         if found.blocks or found.opaque or counts:
             step = self.builder.step(
                 found.blocks,
-                key=key if isinstance(key, str) and key else None,
+                key=key,
                 model=rows.text_of(message.get("model")),
                 usage=counts,
             )
