@@ -48,7 +48,7 @@ KINDS: Final = (
     "codeExecutionResult",
     "text",
 )
-"""The members that say what a part is; the first that is there counts."""
+"""The members that say what a part is."""
 
 _SPELLED: Final = frozenset(
     {
@@ -100,13 +100,9 @@ def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
 
 
 def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | None) -> None:
-    kind, body = None, None
-    for name in KINDS:
-        body = member(part, name)
-        if body is not None:
-            kind = name
-            break
-    if kind is None:
+    """Read one part. The API puts one kind in each; where more stand together none is lost."""
+    bodies = {name: body for name in KINDS if (body := member(part, name)) is not None}
+    if not bodies:
         signed = member(part, "thoughtSignature")
         rule = "reasoning-encrypted" if signed else "unknown-block"
         if signed:
@@ -120,8 +116,31 @@ def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | Non
     native = rest(part, _SPELLED)
     if native:
         extra["native"] = native
+    thought = part.get("thought") is True
+    if len(bodies) > 1:
+        text = bodies.pop("text", None)
+        if text and isinstance(text, str):
+            found.blocks.append(Reasoning(text) if thought else Text(text))
+        elif text:
+            ledger.note("malformed-block", place, kind="text")
+    for kind, body in bodies.items():
+        _body(kind, body, extra, found, ledger, place, thought=thought)
+        extra = {}
+
+
+def _body(
+    kind: str,
+    body: Any,
+    extra: Extra,
+    found: Found,
+    ledger: Ledger,
+    place: Place | None,
+    *,
+    thought: bool,
+) -> None:
+    """Read one kind of a part; ``extra`` is what the part carries beside it."""
     if kind == "text" and isinstance(body, str):
-        if part.get("thought") is True:
+        if thought:
             found.blocks.append(Reasoning(body, extra or None))
         elif body or extra:
             found.blocks.append(Text(body, extra or None))

@@ -1,0 +1,43 @@
+"""Contents of the Gemini API: parts, responses of functions, and which call they answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
+from converters.registry import lookup
+from tests.converters.formats.chat_sessions import PNG, load, rules
+
+(GEMINI,) = lookup("gemini-contents")
+IMAGE = {"mimeType": "image/png", "data": PNG}
+
+
+def document(*contents: tuple[str, list[Any]]) -> bytes:
+    """Give a request of contents: role and parts each."""
+    return json.dumps(
+        {"contents": [{"role": role, "parts": parts} for role, parts in contents]}
+    ).encode()
+
+
+def test_a_text_beside_another_kind_in_one_part_is_kept() -> None:
+    call = {"name": "f", "args": {}}
+    (session,), report = load(
+        GEMINI,
+        document(
+            ("user", [{"text": "look", "inlineData": IMAGE}]),
+            ("model", [{"text": "hm", "thought": True, "functionCall": call}]),
+        ),
+    )
+    (turn,) = session.turns
+    assert prompt_of(turn) == [Text("look"), Image(PNG, "image/png")]
+    reasoning, block = turn.steps[0].content
+    assert reasoning == Reasoning("hm")
+    assert isinstance(block, ToolCallBlock)
+    assert rules(report) == {"id-minted", "tool-result-missing"}
+
+
+def test_a_text_of_another_type_beside_another_kind_is_counted() -> None:
+    (session,), report = load(GEMINI, document(("user", [{"text": [1], "inlineData": IMAGE}])))
+    assert prompt_of(session.turns[0]) == [Image(PNG, "image/png")]
+    assert rules(report) == {"malformed-block"}
