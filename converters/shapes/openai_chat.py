@@ -9,7 +9,7 @@ completions; DeepSeek and OpenRouter API references for the additions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
 from converters.ir import Image, Reasoning, Text
@@ -33,11 +33,15 @@ __all__ = [
     "listed",
     "part_of",
     "reasoning",
+    "repeated",
     "rest",
     "usage",
     "usage_object",
     "with_rest",
 ]
+
+_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+"""The members that vendors show reasoning in, the usual one first."""
 
 
 def listed(value: Any, ledger: Ledger, place: Place | None) -> list[Any]:
@@ -173,16 +177,24 @@ def identified(message: dict[str, Any], known: Container[str]) -> Extra | None:
 
 
 def reasoning(message: dict[str, Any], ledger: Ledger, place: Place | None) -> list[Block]:
-    """Give the reasoning that a message shows, under whichever name the vendor gives it."""
-    for name in ("reasoning_content", "reasoning", "thinking"):
-        value = message.get(name)
-        if isinstance(value, str) and value:
-            extra = None if name == "reasoning_content" else {"native": {"member": name}}
-            return [Reasoning(value, extra)]
-        if value is not None and not isinstance(value, str):
-            ledger.note("malformed-block", place, kind=name)
-    details = message.get("reasoning_details")
+    """Give the reasoning that a message shows, under whichever names the vendor gives it.
+
+    Routers repeat one text under several names: it is one block.
+    """
     found: list[Block] = []
+    texts: set[str] = set()
+    for name in _REASONING:
+        value = message.get(name)
+        if isinstance(value, str):
+            if value and value not in texts:
+                extra = None if name == "reasoning_content" else {"native": {"member": name}}
+                found.append(Reasoning(value, extra))
+                texts.add(value)
+        elif value is not None:
+            ledger.note("malformed-block", place, kind=name)
+    if found:
+        return found
+    details = message.get("reasoning_details")
     for detail in details if isinstance(details, list) else ():
         detail = detail if isinstance(detail, dict) else {}
         text = text_of(detail.get("text")) or text_of(detail.get("summary"))
@@ -191,6 +203,18 @@ def reasoning(message: dict[str, Any], ledger: Ledger, place: Place | None) -> l
         elif detail.get("type") == "reasoning.encrypted":
             ledger.note("reasoning-encrypted", place)
     return found
+
+
+def repeated(message: dict[str, Any], thoughts: list[Block]) -> set[str]:
+    """Name the members that repeat the text of another: they are kept as they stand."""
+    given = {name for name in _REASONING if isinstance(message.get(name), str)}
+    if len(given) < 2:
+        return set()
+    return given - {
+        native.get("member", "reasoning_content")
+        for block in thoughts
+        for native in ((block.extra or {}).get("native", {}),)
+    }
 
 
 def argument_text(value: Any, ledger: Ledger, place: Place | None) -> str:

@@ -39,6 +39,7 @@ _ASSISTANT: Final = frozenset(
         "id",
     }
 )
+_NONE: Final = object()
 _SIMPLE: Final = frozenset({"role", "content", "id"})
 _TOOL: Final = frozenset({"role", "content", "tool_call_id", "id"})
 _CALL: Final = frozenset({"id", "type", "function", "custom", "index"})
@@ -98,7 +99,8 @@ class Conversation(Talk):
 
         Nothing is declared before all calls are known to be plain and new.
         """
-        text, calls = message.get("content"), message.get("tool_calls")
+        text, calls = message.get("content", _NONE), message.get("tool_calls")
+        # Without ``content`` the third member is one that is not known here.
         if type(calls) is not list or not calls or not (text is None or type(text) is str):
             return None
         found: list[Block] = [Text(text)] if text else []
@@ -182,7 +184,8 @@ class Conversation(Talk):
     def _full_assistant(self, message: dict[str, Any], found: list[Block], place: Place) -> None:
         """Read an assistant message with reasoning, refusal, audio or members of its own."""
         ledger = self.ledger
-        found = chat.reasoning(message, ledger, place) + found
+        thoughts = chat.reasoning(message, ledger, place)
+        found = thoughts + found
         refusal = text_of(message.get("refusal"))
         if refusal is not None:
             found.append(Text(refusal, {"refusal": True, "native": {"member": "refusal"}}))
@@ -193,7 +196,7 @@ class Conversation(Talk):
         legacy = message.get("function_call")
         if legacy is not None:
             found += self._legacy(legacy, place)
-        extra = identified(message, _ASSISTANT)
+        extra = identified(message, _ASSISTANT - chat.repeated(message, thoughts))
         model = time = counts = None
         if extra is not None:
             model = text_of(message.get("model"))

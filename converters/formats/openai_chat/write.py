@@ -285,16 +285,19 @@ def _aside(block: Text | Image, message: dict[str, Any], account: Account) -> bo
 def _reasoning(
     thoughts: list[Reasoning], message: dict[str, Any], account: Account, native: dict[str, Any]
 ) -> None:
-    member = account.native(thoughts[0].extra).get("member")
     account.kept("block.reasoning", len(thoughts))
+    texts: dict[str, list[str]] = {}
     for thought in thoughts:
         account.members(thought.extra)
-    if member == "reasoning_details" and "reasoning_details" in native:
-        return
-    if len(thoughts) > 1:
-        account.note("text-changed", "reasoning joined", len(thoughts) - 1)
-    name = member if member in ("reasoning", "thinking") else "reasoning_content"
-    message[name] = "\n\n".join(thought.text for thought in thoughts)
+        member = account.native(thought.extra).get("member")
+        if member == "reasoning_details" and "reasoning_details" in native:
+            continue
+        name = member if member in ("reasoning", "thinking") else "reasoning_content"
+        texts.setdefault(name, []).append(thought.text)
+    for name, found in texts.items():
+        if len(found) > 1:
+            account.note("text-changed", "reasoning joined", len(found) - 1)
+        message[name] = "\n\n".join(found)
 
 
 def _calls(order: list[ToolCall], message: dict[str, Any], account: Account) -> None:
