@@ -116,40 +116,23 @@ def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | Non
     native = rest(part, _SPELLED)
     if native:
         extra["native"] = native
-    thought = part.get("thought") is True
-    if len(bodies) > 1:
-        text = bodies.pop("text", None)
-        if text and isinstance(text, str):
-            found.blocks.append(Reasoning(text) if thought else Text(text))
-        elif text:
-            ledger.note("malformed-block", place, kind="text")
+    text = bodies.pop("text", None)
+    if isinstance(text, str):
+        about = None if bodies else extra or None
+        if part.get("thought") is True and (text or not bodies):
+            found.blocks.append(Reasoning(text, about))
+        elif text or about:
+            found.blocks.append(Text(text, about))
+    elif text is not None:
+        ledger.note("malformed-block", place, kind="text")
     for kind, body in bodies.items():
-        _body(kind, body, extra, found, ledger, place, thought=thought)
+        if isinstance(body, dict) and kind in ("inlineData", "fileData"):
+            found.blocks.append(_media(kind, body, extra, ledger, place))
+        elif isinstance(body, dict) and kind == "functionResponse":
+            found.results.append(_response(body, extra, ledger, place))
+        elif not isinstance(body, dict) or not _code(kind, body, extra, found):
+            ledger.note("malformed-block", place, kind=kind)
         extra = {}
-
-
-def _body(
-    kind: str,
-    body: Any,
-    extra: Extra,
-    found: Found,
-    ledger: Ledger,
-    place: Place | None,
-    *,
-    thought: bool,
-) -> None:
-    """Read one kind of a part; ``extra`` is what the part carries beside it."""
-    if kind == "text" and isinstance(body, str):
-        if thought:
-            found.blocks.append(Reasoning(body, extra or None))
-        elif body or extra:
-            found.blocks.append(Text(body, extra or None))
-    elif isinstance(body, dict) and kind in ("inlineData", "fileData"):
-        found.blocks.append(_media(kind, body, extra, ledger, place))
-    elif isinstance(body, dict) and kind == "functionResponse":
-        found.results.append(_response(body, extra, ledger, place))
-    elif not isinstance(body, dict) or not _code(kind, body, extra, found):
-        ledger.note("malformed-block", place, kind=kind)
 
 
 def _code(kind: str, body: dict[str, Any], extra: Extra, found: Found) -> bool:
@@ -182,6 +165,7 @@ def _code(kind: str, body: dict[str, Any], extra: Extra, found: Found) -> bool:
 def _response(body: dict[str, Any], extra: Extra, ledger: Ledger, place: Place | None) -> Given:
     """Read ``response``: ``output``/``result`` and ``error`` alone are the text, else JSON.
 
+    An ``error`` that holds nothing (null, false, "") says that there was none.
     Images and files of a multimodal response stand in its ``parts``.
     """
     response = body.get("response")
@@ -191,7 +175,10 @@ def _response(body: dict[str, Any], extra: Extra, ledger: Ledger, place: Place |
         name, inner = next(iter(response.items()))
         if name in ("output", "result", "error"):
             value = inner
-            error = name == "error"
+            error = name == "error" and inner not in (None, False, "")
+            if name == "error" and not error:
+                value = None
+                extra["native"] = {**extra.get("native", {}), "response": response}
             if name == "result":
                 extra["native"] = {**extra.get("native", {}), "key": "result"}
     content: list[Block] = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.registry import lookup
-from tests.converters.formats.chat_sessions import PNG, load, rules
+from tests.converters.formats.chat_sessions import PNG, load, rules, save
 
 (GEMINI,) = lookup("gemini-contents")
 IMAGE = {"mimeType": "image/png", "data": PNG}
@@ -41,3 +43,14 @@ def test_a_text_of_another_type_beside_another_kind_is_counted() -> None:
     (session,), report = load(GEMINI, document(("user", [{"text": [1], "inlineData": IMAGE}])))
     assert prompt_of(session.turns[0]) == [Image(PNG, "image/png")]
     assert rules(report) == {"malformed-block"}
+
+
+@pytest.mark.parametrize("nothing", [None, False, ""])
+def test_an_error_that_holds_nothing_is_none(nothing: Any) -> None:
+    response = {"functionResponse": {"id": "a", "name": "f", "response": {"error": nothing}}}
+    call = {"functionCall": {"id": "a", "name": "f", "args": {}}}
+    sessions, _ = load(GEMINI, document(("model", [call]), ("user", [response])))
+    (result,) = sessions[0].turns[0].steps[0].tool_results
+    assert (result.is_error, result.content) == (False, [])
+    contents = json.loads(save(GEMINI, sessions)[0])["contents"]
+    assert contents[-1]["parts"] == [response]
