@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from converters.ir import ToolCallBlock
@@ -26,14 +26,15 @@ class Answer(NamedTuple):
 class Pairing:
     """Knows the calls of a conversation and which of them have an answer.
 
-    A result belongs to the newest earlier call of its id; without an id to the
-    oldest open call (of the same tool name if it names one). An id that is used
-    again after its answer gets a suffix. ``later`` gives the ids of all calls of
-    the conversation, for results that stand before their call; it is asked at most once.
+    A result belongs to the newest earlier message that declared its id, there to the first
+    open call of it; without an id to the oldest open call (of the same tool name if it names
+    one). An id that is used again, answered or not, gets a suffix. ``later`` gives the ids of
+    all calls of the conversation, for results that stand before their call; it is asked at
+    most once.
     """
 
     __slots__ = (
-        "_alias",
+        "_again",
         "_answered",
         "_coming",
         "_early",
@@ -41,13 +42,16 @@ class Pairing:
         "_ledger",
         "_minted",
         "_open",
+        "_places",
         "_queues",
     )
 
     def __init__(self, ledger: Ledger, later: Callable[[], Iterable[str]] = frozenset) -> None:
         self._ledger = ledger
         self.expect(later)
-        self._alias: dict[str, str] = {}
+        # The calls of an id that was used again: those of its newest message, in order.
+        self._again: dict[str, deque[str]] = {}
+        self._places: dict[str, Place | None] = {}
         self._open: dict[str, str] = {}
         self._answered: set[str] = set()
         self._early: set[str] = set()
@@ -70,17 +74,19 @@ class Pairing:
         """Give the id for a call that declares ``native``."""
         if type(native) is not str or not native:
             call_id = self._mint("call", place)
-        elif native in self._answered:
-            if native in self._early:
-                self._early.discard(native)
-                return native
-            if self._alias.get(native) in self._open:
-                return native
-            call_id = self._alias[native] = self._mint(native, place)
-        elif native in self._open:
+        elif native in self._early:
+            self._early.discard(native)
             return native
+        elif native in self._answered or native in self._open:
+            call_id = self._mint(native, place)
+            if place is None or self._places.get(native) != place:
+                self._again[native] = deque((call_id,))
+            else:
+                self._again.setdefault(native, deque((native,))).append(call_id)
+            self._places[native] = place
         else:
             call_id = native
+            self._places[native] = place
         self._open[call_id] = name
         if self._queues is not None:
             self._enqueue(call_id, name)
@@ -89,6 +95,8 @@ class Pairing:
     def declare(self, blocks: list[Block]) -> bool:
         """Declare the calls among blocks if all their ids are new; else nothing happens."""
         calls = [block for block in blocks if type(block) is ToolCallBlock]
+        if len(calls) > 1 and len({block.id for block in calls}) < len(calls):
+            return False
         for block in calls:
             native = block.id
             if not native or native in self._answered or native in self._open:
@@ -124,7 +132,7 @@ class Pairing:
 
     def take(self, native: str) -> bool:
         """Mark the open call of exactly this id as answered; false when it needs a look."""
-        if native in self._alias or native not in self._open or self._queues is not None:
+        if native in self._again or native not in self._open or self._queues is not None:
             return False
         del self._open[native]
         self._answered.add(native)
@@ -137,11 +145,20 @@ class Pairing:
             self._queues[None].pop(call_id, None)
             self._queues[name].pop(call_id, None)
 
+    def _newest(self, native: str) -> str:
+        """Give the call of an id that is next to be answered, or was the last to be."""
+        found = self._again.get(native)
+        if found is None:
+            return native
+        while len(found) > 1 and found[0] not in self._open:
+            found.popleft()
+        return found[0]
+
     def answer(self, native: Any, name: Any = None) -> Answer:
         """Find the call of a result and mark it as answered."""
         rule = None
         if isinstance(native, str) and native:
-            call_id = self._alias.get(native, native)
+            call_id = self._newest(native)
             if call_id in self._answered:
                 return Answer(None, "duplicate-tool-result")
             if call_id not in self._open:

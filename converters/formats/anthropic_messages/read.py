@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from converters.ir import Text
+from converters.ir import Text, ToolCallBlock
 from converters.shapes import anthropic, envelope, rows
 from converters.shapes.openai_chat import identified
 from converters.shapes.talk import Talk
@@ -150,13 +150,14 @@ def _conversation(row: Row, ledger: Ledger) -> Session:
 class _Reader(Talk):
     """Reads messages; every message gets its fate here."""
 
-    __slots__ = ("_run", "_said")
+    __slots__ = ("_joined", "_run", "_said")
 
     def __init__(self, ledger: Ledger, messages: list[Any]) -> None:
         super().__init__(ledger, lambda: _call_ids(messages))
         # The id of the assistant message right before, and how many rows of one id there were.
         self._said: str | None = None
         self._run = 0
+        self._joined: int | None = None
 
     def add(self, messages: list[Any], base: Place, places: list[int | str] | None = None) -> None:
         """Read messages; ``places`` are theirs, else they are elements of ``base``."""
@@ -212,6 +213,7 @@ class _Reader(Talk):
         if not (found.blocks or found.results or found.opaque or counts):
             self.fate([], place, kept=False, kind="assistant")
             return
+        self._drop_repeated(found.blocks, key, place)
         self.name_calls(found.blocks, place)
         extra = _extra(message) or {}
         if found.opaque:
@@ -227,6 +229,23 @@ class _Reader(Talk):
         attached, rules = self.attach(found.results, place)
         kept = bool(found.blocks or found.opaque or counts or attached)
         self.fate(rules, place, kept=kept, kind="assistant")
+
+    def _drop_repeated(self, blocks: list[Block], key: int | None, place: Place) -> None:
+        """Take out the calls that an earlier record of the same message has already."""
+        step = self.builder.current
+        if key is None or key != self._joined or step is None:
+            self._joined = key
+            return
+        known = {(call.id, call.name, call.arguments) for call in step.tool_calls}
+        kept = [
+            block
+            for block in blocks
+            if not isinstance(block, ToolCallBlock)
+            or (block.id, block.name, block.arguments) not in known
+        ]
+        if len(kept) < len(blocks):
+            self.ledger.note("duplicate-tool-call", place, len(blocks) - len(kept))
+            blocks[:] = kept
 
 
 def _call_ids(messages: list[Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from converters.registry import lookup
-from tests.converters.formats.chat_sessions import load, save
+from tests.converters.formats.chat_sessions import load, rules, save
 
 if TYPE_CHECKING:
     from converters.ir import Session
@@ -84,3 +84,73 @@ def test_two_members_with_reasoning_are_two_blocks_one_repeated_text_is_one() ->
     session, _ = given("openai-chat", user("q"), same)
     assert texts(session) == [[["A", "done"]]]
     assert back(session)[1] == same
+
+
+def call(name: str, tool: str, arguments: str = "{}") -> dict[str, Any]:
+    function = {"name": tool, "arguments": arguments}
+    return {"id": name, "type": "function", "function": function}
+
+
+def calls(*made: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": list(made)}
+
+
+def tool(name: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": name, "content": text}
+
+
+def answers(session: Session) -> list[tuple[str, list[str]]]:
+    """Each call's tool name with the texts of its results."""
+    return [
+        (
+            made.name,
+            [
+                "".join(getattr(block, "text", "") for block in result.content)
+                for result in step.tool_results
+                if result.tool_call_id == made.id
+            ],
+        )
+        for turn in session.turns
+        for step in turn.steps
+        for made in step.tool_calls
+    ]
+
+
+def test_an_id_used_again_before_its_answer_is_another_call() -> None:
+    session, report = given(
+        "openai-chat",
+        user("A"),
+        calls(call("x", "f")),
+        user("again"),
+        calls(call("x", "g", '{"k":1}')),
+        tool("x", "of g"),
+        tool("x", "twice"),
+    )
+    assert answers(session) == [("f", []), ("g", ["of g"])]
+    assert rules(report) == {"id-minted", "tool-result-missing", "duplicate-tool-result"}
+    session, _ = given(
+        "anthropic-messages",
+        user("A"),
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "x", "name": "f"}]},
+        user("again"),
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "x", "name": "g"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "r"}]},
+    )
+    assert answers(session) == [("f", []), ("g", ["r"])]
+
+
+def test_calls_of_one_message_that_share_an_id_are_answered_in_order() -> None:
+    message = calls(call("x", "f"), call("x", "g"), call("y", "h"))
+    results = [tool("x", "of f"), tool("y", "of h"), tool("x", "of g")]
+    session, report = given("openai-chat", user("A"), message, *results)
+    assert answers(session) == [("f", ["of f"]), ("g", ["of g"]), ("h", ["of h"])]
+    assert rules(report) == {"id-minted"}
+
+
+def test_a_record_that_repeats_a_call_of_its_message_declares_it_once() -> None:
+    use = {"type": "tool_use", "id": "x", "name": "f", "input": {}}
+    record = {"role": "assistant", "id": "m", "content": [use]}
+    more = {"role": "assistant", "id": "m", "content": [use, {**use, "id": "y"}]}
+    session, report = given("anthropic-messages", user("A"), record, more)
+    assert [call.id for call in session.turns[0].steps[0].tool_calls] == ["x", "y"]
+    assert rules(report) == {"duplicate-tool-call", "tool-result-missing"}
