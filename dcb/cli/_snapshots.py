@@ -26,6 +26,7 @@ from dcb.cli._settings import current
 from dcb.snapshot import document
 from dcb.snapshot.compile import Options as CompileOptions
 from dcb.snapshot.compile import compile_session
+from dcb.snapshot.losses import damage, losses
 from dcb.snapshot.profile import Profile
 from dcb.snapshot.summarize import extractive
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from converters.types import Input
     from dcb.snapshot.model import Snapshot
+    from dcb.snapshot.problem import Problem
     from dcb.snapshot.summarize import Summarizer
 
 __all__ = [
@@ -112,7 +114,10 @@ class Loader:
     session: str | None = None
     reading: Options = field(default_factory=lambda: Options(subagents="skip"))
     accept_mismatch: bool | None = None
-    """``None``: a checksum that fails is a warning; ``False``: an error; ``True``: said, taken."""
+    """``None``: a checksum that fails or a body that is damaged is a warning; ``False``: an
+    error; ``True``: said, taken."""
+    losses: int = 0
+    """How many lines of documents were said to be lost so far."""
 
     @cached_property
     def passphrase(self) -> str:
@@ -142,7 +147,7 @@ class Loader:
         return self._compiled(name) if found is None else found
 
     def document(self, data: bytes, name: str) -> Snapshot:
-        """Read a document and look at its checksum."""
+        """Read a document, look at its checksum, and say what of it no snapshot holds."""
         try:
             text = document.decode(data, name)
             found = document.read(text, self.profile)
@@ -151,7 +156,27 @@ class Loader:
             raise
         if not document.verify(text):
             self._mismatch(text, name)
+        self._lost(losses(text, found), name)
         return found.snapshot
+
+    def _lost(self, lost: list[Problem], name: str) -> None:
+        """Say what the reader passed over; where it is to be kept, refuse what is damaged."""
+        broken = damage(lost) if self.accept_mismatch is False else []
+        if broken:
+            first, more = broken[0], len(broken) - 1
+            raise VerifyError(
+                f"{first.code}: {first.message}{f' (and {more} more)' if more else ''}",
+                path=name,
+                position=first.line or None,
+                hint="look at it with `dcb check`; take it all the same with --accept-mismatch",
+            )
+        if not lost:
+            return
+        from dcb.checking.output import Finding, text
+
+        self.losses += len(lost)
+        for problem in lost:
+            _run.say(_run.printable(text(Finding(name, problem._replace(severity="warning")))))
 
     def _mismatch(self, text: str, name: str) -> None:
         verdict = document.verdict(text)
@@ -220,6 +245,10 @@ class Loader:
                 for session in read_unit(unit, Context(ledger, reading)):
                     if self.session is None or session.meta.id.startswith(self.session):
                         done = compile_session(session, self.compiling, self.profile)
+                        for change in done.document.changes:
+                            ledger.note(
+                                "text-changed", f"snapshot {change.place}", kind=change.what
+                            )
                         yield done.document.snapshot
             except DcbError as error:
                 error.path = error.path or unit.input.name
@@ -241,8 +270,11 @@ class Loader:
 
     def documents(
         self, names: Iterable[str], on_error: Callable[[DcbError], None]
-    ) -> Iterator[tuple[str, Snapshot | None]]:
-        """Give the snapshot of every document and envelope, ``None`` for what is neither."""
+    ) -> Iterator[tuple[str, Snapshot | None, int]]:
+        """Give the snapshot of every document and envelope, ``None`` for what is neither.
+
+        With its name, and how many of its lines were lost.
+        """
         for name in names:
             if name == "-":
                 found: Iterable[Input | Skipped | DcbError | None] = [None]
@@ -253,11 +285,14 @@ class Loader:
                     on_error(one)
                 elif not isinstance(one, Skipped):
                     shown = "-" if one is None else one.name
+                    before = self.losses
                     try:
-                        yield shown, self._document_of(one)
+                        made = self._document_of(one)
                     except DcbError as error:
                         error.path = error.path or shown
                         on_error(error)
+                    else:
+                        yield shown, made, self.losses - before
 
     def _document_of(self, source: Input | None) -> Snapshot | None:
         """Read an input (``None``: stdin) when it is a document or an envelope."""

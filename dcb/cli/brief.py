@@ -90,7 +90,8 @@ def brief(
     )
     loader = Loader(chosen, compiling, passphrase_file, from_, session)
     made = make(loader.load(source), chosen)
-    deliver(made.text, record(made), [source], output, copy=copy, force=force, json=json)
+    about = record(made) | {"warnings": loader.losses}
+    deliver(made.text, about, [source], output, copy=copy, force=force, json=json)
 
 
 def record(made: Brief) -> dict[str, Any]:

@@ -104,6 +104,7 @@ def merge(
         made = brief_of(merged, old, new, name, chosen)
         text, about = made.text, record(made)
     about["doubles"] = merged.doubles
+    about["warnings"] = loader.losses
     deliver(text, about, [base, overlay], output, copy=copy, force=force, json=json)
     if save:
         _save(merged, passphrase_file)

@@ -47,7 +47,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=Fa
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Snapshot id, or its beginning.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 MismatchOption = Annotated[
-    bool, typer.Option("--accept-mismatch", help="Take snapshots whose checksum fails.")
+    bool, typer.Option("--accept-mismatch", help="Take snapshots that were changed or are damaged.")
 ]
 
 
@@ -78,31 +78,35 @@ def save(
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file, from_, session)
     loader.accept_mismatch = accept_mismatch
     found = list(_everything(inputs, loader, problems))
-    marked = [_marked(one, tag or [], title) for one in found]
+    marked = [_marked(one, tag or [], title) for one, _ in found]
     sealing = chosen_sealing(
         passphrase_file, seal=seal, metadata=seal_metadata, index=index_plaintext
     )
     with opened_store() as kept:
         saved = store.save(kept, marked, now_ms=now_ms(), sealing=sealing)
-    _told(saved, json=json)
+    _told(saved, [losses for _, losses in found], json=json)
     if not found and not problems.count:
         raise UsageError("no snapshot and no session found")
     _run.finish(failed=problems.count > 0)
 
 
-def _everything(inputs: list[str], loader: Loader, problems: _run.Problems) -> Iterable[Snapshot]:
+def _everything(
+    inputs: list[str], loader: Loader, problems: _run.Problems
+) -> Iterable[tuple[Snapshot, int]]:
+    """Give all snapshots, each with how many lines of its document were lost."""
     for name in inputs:
         others = name.startswith("scan:") or loader.from_ is not None
         if name.startswith("store:"):
             raise UsageError("it is in the store already", path=name)
         if not others:
-            for _, snapshot in loader.documents([name], problems.take):
+            for _, snapshot, losses in loader.documents([name], problems.take):
                 if snapshot is None:
                     others = True
                 else:
-                    yield snapshot
+                    yield snapshot, losses
         if others:
-            yield from loader.compiled([name], problems.take)
+            for made in loader.compiled([name], problems.take):
+                yield made, 0
 
 
 def _marked(snapshot: Snapshot, tags: list[str], title: str | None) -> Snapshot:
@@ -112,15 +116,22 @@ def _marked(snapshot: Snapshot, tags: list[str], title: str | None) -> Snapshot:
     return replace(snapshot, meta=replace(meta, tags=tuple(dict.fromkeys((*meta.tags, *tags)))))
 
 
-def _told(saved: list[store.Saved], *, json: bool) -> None:
-    for one in saved:
+def _told(saved: list[store.Saved], losses: list[int], *, json: bool) -> None:
+    for one, lost in zip(saved, losses, strict=True):
+        if one.state == "refused":
+            continue
         if json:
-            _run.emit({"saved": one.snapshot_id, "state": one.state, "sealed": one.sealed})
+            record = {"saved": one.snapshot_id, "state": one.state, "sealed": one.sealed}
+            _run.emit(record | {"warnings": lost})
         else:
-            sealed = ", sealed" if one.sealed else ""
-            _run.say(f"saved {_run.printable(one.snapshot_id)} ({one.state}{sealed})")
+            _run.say(f"saved {_run.printable(one.snapshot_id)} ({_state(one, lost)})")
         if one.changes:
             _run.say(f"note: {one.changes} things could not be kept as they were")
+
+
+def _state(one: store.Saved, lost: int) -> str:
+    warnings = f"{lost} warning{'s' * (lost != 1)}" if lost else ""
+    return ", ".join(filter(None, (one.state, "sealed" if one.sealed else "", warnings)))
 
 
 @app.command("import", epilog="Example: dcb store import exports/")
@@ -143,22 +154,23 @@ def import_(
     passphrase_file: PassphraseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take snapshot documents into the store, ids kept; those whose checksum fails are refused."""
+    """Take snapshot documents into the store, ids kept; changed and damaged ones are refused."""
     problems = _run.Problems(json=json)
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file)
     loader.accept_mismatch = accept_mismatch
-    found, names = [], []
-    for name, snapshot in loader.documents(inputs, problems.take):
+    found, names, losses = [], [], []
+    for name, snapshot, lost in loader.documents(inputs, problems.take):
         if snapshot is None:
             _run.say(f"skipped: {_run.printable(name)}: no snapshot document")
         else:
             found.append(_renamed(snapshot) if new_id else snapshot)
             names.append(name)
+            losses.append(lost)
     if dry_run:
-        for one in found:
-            record = {"snapshot": one.meta.snapshot_id, "title": one.meta.title}
+        for one, lost in zip(found, losses, strict=True):
             if json:
-                _run.emit(record)
+                record = {"snapshot": one.meta.snapshot_id, "title": one.meta.title}
+                _run.emit(record | {"warnings": lost})
             else:
                 _run.put(f"{one.meta.snapshot_id}  {_run.printable(one.meta.title)}")
         _run.finish(failed=problems.count > 0)
@@ -168,7 +180,7 @@ def import_(
     )
     with opened_store() as kept:
         saved = store.save(kept, found, now_ms=now_ms(), sealing=sealing, replace_existing=force)
-    _told([done for done in saved if done.state != "refused"], json=json)
+    _told(saved, losses, json=json)
     for name, done in zip(names, saved, strict=True):
         if done.state == "refused":
             problems.take(
@@ -361,7 +373,7 @@ def weight(
     with opened_store(create=False) as kept:
         name = store.find(kept, snapshot_id).snapshot_id
         saved = store.set_weight(kept, name, number, now_ms=now_ms(), sealing=sealing)
-    _told([saved], json=json)
+    _told([saved], [0], json=json)
 
 
 @app.command(epilog="Example: dcb store export --all -o backup/")

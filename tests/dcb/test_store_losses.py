@@ -1,0 +1,99 @@
+"""What of a document a store, a merge or a brief cannot keep is said or refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dcb.snapshot import document
+from dcb.snapshot.profile import PLUGIN
+from tests.dcb.test_store_cli import lines, put, run, snapshot, wish, world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["world"]  # the fixture
+
+
+def edited(path: Path, *changes: tuple[str, str]) -> Path:
+    """Edit a document by hand and reseal it, so that its checksum fits."""
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.write_text(document.reseal(text), encoding="utf-8")
+    return path
+
+
+BY_HAND = (
+    ("tags: []", "tags: []\nreviewed_by: anna"),
+    ("# 标题 s", "# 另一个标题"),
+    ("- 目标是零丢失。", "- 目标是零丢失。\n* PostgreSQL was chosen."),
+)
+LOST = (
+    "a.md:8: warning: header-unknown: 'reviewed_by' is not a name of this format",
+    "a.md:17: warning: stray-text: title and description are taken from the header",
+    "a.md:33: warning: stray-text: text that belongs to nothing",
+)
+
+
+def test_what_was_written_by_hand_and_is_lost_is_said(world: Path) -> None:
+    edited(put(world / "a.md", snapshot("s")), *BY_HAND)
+    put(world / "b.md", snapshot("t"))
+    for command in (
+        ("store", "save", "a.md", "b.md"),
+        ("store", "import", "a.md", "b.md"),
+        ("store", "import", "a.md", "--dry-run"),
+        ("brief", "a.md"),
+        ("merge", "b.md", "a.md", "--as", "snapshot"),
+    ):
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+        assert [line in done.stderr for line in LOST] == [True] * 3, command
+    assert "saved s (new, 3 warnings)" in run("store", "save", "a.md", DCB_HOME="x").stderr
+    records = lines(run("store", "save", "a.md", "b.md", "--json"))
+    assert [record["warnings"] for record in records] == [3, 0]
+    assert lines(run("store", "import", "a.md", "--json"))[0]["warnings"] == 3
+    assert lines(run("store", "import", "a.md", "--dry-run", "--json"))[0]["warnings"] == 3
+    assert lines(run("brief", "a.md", "--json"))[0]["warnings"] == 3
+    assert lines(run("merge", "a.md", "a.md", "--json"))[0]["warnings"] == 6
+
+
+def test_a_written_document_loses_nothing(world: Path) -> None:
+    for profile in (None, PLUGIN):
+        one = snapshot("s", wish("简洁"), title="<!-- 标题 -->", description="一句话 -->")
+        put(world / "a.md", one, profile)
+        (record,) = lines(run("store", "save", "a.md", "--json"))
+        assert record["warnings"] == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("23: fence-open: ", ("最终采用方案 A。", "```\n最终采用方案 A。")),
+        ("40: text-after-end: ", ("<!-- dcb:end -->", "<!-- dcb:end -->\n\nappendix")),
+        ("8: header-line: ", ("tags: []", "tags: []\ntags: [x]")),
+    ],
+)
+def test_a_damaged_document_is_kept_only_if_one_insists(
+    place: str, change: tuple[str, str], world: Path
+) -> None:
+    edited(put(world / "a.md", snapshot("s")), change)
+    put(world / "b.md", snapshot("t"))
+    for command in ("save", "import"):
+        done = run("store", command, "a.md", "b.md")
+        assert done.exit_code == 1
+        assert f"error: a.md:{place}" in done.stderr
+        assert "--accept-mismatch" in done.stderr
+    assert [row["snapshotId"] for row in lines(run("store", "list", "--json"))] == ["t"]
+    done = run("store", "import", "a.md", "--accept-mismatch")
+    assert (done.exit_code, "(new, 1 warning)" in done.stderr) == (0, True)
+    assert run("brief", "a.md").exit_code == 0
+
+
+def test_a_value_that_is_none_is_said_and_taken_by_its_default(world: Path) -> None:
+    edited(put(world / "a.md", snapshot("s")), ("created_at: 2026", "created_at: soon"))
+    done = run("store", "import", "a.md")
+    assert done.exit_code == 0
+    assert "a.md:8: warning: header-value: created_at: not a UTC time" in done.stderr
