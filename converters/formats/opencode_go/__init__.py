@@ -6,7 +6,12 @@ seconds; the size of the number decides.
 
 A record is a row of ``messages``.
 
-- Results are messages of role ``tool``. An answer's ``finish`` part says whether it was cut off.
+- Results are messages of role ``tool``, with ``x-dcb.metadata``; a text beside them belongs to the
+  last one, a message of text only answers the oldest open call.
+- An answer's ``finish`` part says whether it was cut off: that aborts its turn, and the message and
+  details of a failure are ``x-dcb.error {name, message, details}`` of the step. An answer that is
+  nothing else is aside in ``x-dcb.errors`` of the turn.
+- Files of other types than images (``binary`` parts) are attachments with their bytes.
 - The summary message of a compaction is its summary, not dialogue; what came before is shadowed.
 - Sessions with a parent are subagents, ``x-dcb.parent``; their id is ``<message>$$<call>``.
 - Tokens and cost are totals of a session, kept in ``x-dcb.usage``; a step has none.
@@ -42,12 +47,14 @@ FORMAT = Format(
         reasoning=True,
         images=True,
         cwd=True,
+        attachments=True,
         compacted=True,
         timestamps=True,
         notes={
             "cwd": "opencode-go: the folder that holds .opencode",
             "compacted": "opencode-go: the summary message",
             "images": "opencode-go: binary parts",
+            "attachments": "opencode-go: binary parts",
         },
     ),
 )

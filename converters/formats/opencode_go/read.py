@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters import sqlitedb
-from converters.images import degraded, inline_image
-from converters.ir import Block, Extra, Meta, Reasoning, Session, Text, ToolCallBlock, ToolResult
+from converters.images import inline_image
+from converters.ir import (
+    Block,
+    Extra,
+    Image,
+    Meta,
+    Reasoning,
+    Session,
+    Text,
+    ToolCallBlock,
+    ToolResult,
+)
+from converters.shapes.attachments import file_block, image_or_file
 from converters.shapes.cells import value_of
 from converters.text import parse_time
 from converters.turns import TurnBuilder
@@ -27,7 +38,7 @@ _TOTALS: Final = ("prompt_tokens", "completion_tokens", "cost")
 class _Found(NamedTuple):
     blocks: list[Block]
     results: list[ToolResult]
-    finish: str | None
+    finish: Extra
 
 
 def listing(source: Input) -> list[Listed]:
@@ -135,7 +146,7 @@ class _Walk:
         fate = self._row(row, place)
         if fate is None:
             ledger.mapped()
-        elif fate == "system-prompt-aside":
+        elif fate in ("system-prompt-aside", "record-aside"):
             ledger.aside(fate, place)
         else:
             ledger.skipped(fate, place, kind=str(row.get("role"))[:40])
@@ -154,6 +165,10 @@ class _Walk:
             text = "\n".join(texts)
             self._turns.compaction(text, provider=self._provider, time=time, place=place)
             return None
+        if role == "tool":
+            fate = self._beside(found, place)
+            if fate is not None:
+                return fate
         for result in found.results:
             result.time = time
             self._turns.result(result, place)
@@ -169,21 +184,58 @@ class _Walk:
             return None
         if role == "assistant":
             return self._assistant(row, found, extra, place)
-        if role == "tool":
-            return None if found.results else "empty-message"
-        return "role-unknown"
+        return None if role == "tool" else "role-unknown"
+
+    def _beside(self, found: _Found, place: str) -> str | None:
+        """Put what stands beside the results of a tool message into the last of them.
+
+        A message without a result answers the oldest open call.
+        """
+        said: list[Block] = []
+        for block in found.blocks:
+            if isinstance(block, Text | Image):
+                said.append(block)
+            else:
+                self._ctx.ledger.note("unknown-block", place, kind=type(block).__name__)
+        if found.results:
+            found.results[-1].content += said
+            return None
+        if not said:
+            return "empty-message"
+        call = self._turns.unanswered()
+        if call is None:
+            return "orphan-tool-result"
+        self._ctx.ledger.note("tool-result-text-fallback", place)
+        found.results.append(ToolResult(call, said))
+        return None
 
     def _assistant(
         self, row: dict[str, Any], found: _Found, extra: Extra | None, place: str
     ) -> str | None:
         finished = row.get("finished_at")
         time = self._ctx.ms(row.get("created_at") if finished is None else finished, place)
+        failed = found.finish.get("name") in _FAILED
+        said = found.finish if found.finish.keys() - {"name"} else None
         if found.blocks:
+            if said is not None:
+                extra = {**(extra or {}), "error" if failed else "finish": said}
             model = _text(row.get("model"))
             self._turns.step(found.blocks, time=time, model=model, extra=extra)
-        if found.finish in _FAILED:
+        if failed:
             self._turns.abort()
-        return None if found.blocks or found.results else "empty-message"
+        if found.blocks:
+            return None
+        fate = "empty-message" if said is None else self._failed(said)
+        return None if found.results else fate
+
+    def _failed(self, error: Extra) -> str:
+        """Take a message that is an error and nothing else: the open turn keeps it."""
+        turn = self._turns.turn
+        if turn is None:
+            return "record-skipped"
+        turn.extra = turn.extra or {}
+        turn.extra.setdefault("errors", []).append(error)
+        return "record-aside"
 
     def session(self, cwd: str | None) -> Session | None:
         """Give the session, or ``None`` without a turn."""
@@ -225,19 +277,25 @@ def _parts(value: Any, ledger: Ledger, place: str) -> _Found | None:
         return None
     blocks: list[Block] = []
     results: list[ToolResult] = []
-    finish: str | None = None
+    finish: Extra = {}
     for part in parts:
         kind = part.get("type") if isinstance(part, dict) else None
         data = part.get("data") if isinstance(part, dict) else None
         if not isinstance(data, dict):
             ledger.note("malformed-block", place, kind=str(kind)[:40])
         elif kind == "finish":
-            finish = _text(data.get("reason"))
+            finish = _finish(data)
         elif kind == "tool_result":
             _result(data, results, ledger, place)
         else:
             _block(kind, data, blocks, ledger, place)
     return _Found(blocks, results, finish)
+
+
+def _finish(data: Extra) -> Extra:
+    """Give how an answer ended: the reason as the name, and what it says of a failure."""
+    members = {"name": "reason", "message": "message", "details": "details"}
+    return {name: text for name, of in members.items() if (text := _text(data.get(of)))}
 
 
 def _block(
@@ -264,11 +322,10 @@ def _block(
         text = data.get("input") if isinstance(data.get("input"), str) else ""
         blocks.append(ToolCallBlock(identity, name, text or ""))
     elif kind == "binary":
-        image = inline_image(data.get("Data"), data.get("MIMEType"), data.get("Path"))
-        blocks.append(image or degraded(ledger, place, data.get("Path"), kind="binary"))
+        given = data.get("Data"), data.get("MIMEType"), data.get("Path")
+        blocks.append(_file(*given, ledger, place))
     elif kind == "image_url":
-        image = inline_image(data.get("url"))
-        blocks.append(image or degraded(ledger, place, kind="image_url"))
+        blocks.append(image_or_file(ledger, place, url=data.get("url")))
     elif kind == "shell_command" and _text(data.get("command")):
         blocks.append(Text(f"$ {data['command']}"))
     else:
@@ -283,6 +340,18 @@ def _result(data: dict[str, Any], results: list[ToolResult], ledger: Ledger, pla
     text = _text(data.get("content"))
     content: list[Block] = [Text(text)] if text else []
     if data.get("data"):
-        image = inline_image(data.get("data"), data.get("mime_type"))
-        content.append(image or degraded(ledger, place, kind="tool_result"))
-    results.append(ToolResult(identity, content, data.get("is_error") is True))
+        content.append(_file(data["data"], data.get("mime_type"), None, ledger, place))
+    more = data.get("metadata")
+    extra: Extra | None = {"metadata": more} if more else None
+    results.append(ToolResult(identity, content, data.get("is_error") is True, extra=extra))
+
+
+def _file(data: Any, media: Any, path: Any, ledger: Ledger, place: str) -> Block:
+    """Give the image of a file's bytes, else the placeholder of the file with its entry."""
+    image = inline_image(data, media, path)
+    if image is not None:
+        return image
+    kind = _text(media)
+    if kind is None or kind.startswith("image/"):
+        return image_or_file(ledger, place, data=data, media=media, name=path)
+    return file_block(ledger, place, name=path, media=media, data=data)
