@@ -28,7 +28,8 @@ class Pairing:
 
     A result belongs to the newest earlier message that declared its id, there to the first
     open call of it; without an id to the oldest open call (of the same tool name if it names
-    one). An id that is used again, answered or not, gets a suffix. ``later`` gives the ids of
+    one). An id that no call has belongs to the oldest open call without an id of the same
+    tool name. An id that is used again, answered or not, gets a suffix. ``later`` gives the ids of
     all calls of the conversation, for results that stand before their call; it is asked at
     most once.
     """
@@ -44,6 +45,7 @@ class Pairing:
         "_open",
         "_places",
         "_queues",
+        "_unnamed",
     )
 
     def __init__(self, ledger: Ledger, later: Callable[[], Iterable[str]] = frozenset) -> None:
@@ -56,6 +58,8 @@ class Pairing:
         self._answered: set[str] = set()
         self._early: set[str] = set()
         self._minted = 0
+        # Calls that came without an id, in order, by tool name; answered ones may be among them.
+        self._unnamed: dict[str, deque[str]] = {}
         # Open calls in order, by tool name and (None) all; made when a result has no id.
         # Ordered dicts: taking the first key of a plain dict again and again is quadratic.
         self._queues: dict[str | None, OrderedDict[str, None]] | None = None
@@ -74,6 +78,7 @@ class Pairing:
         """Give the id for a call that declares ``native``."""
         if type(native) is not str or not native:
             call_id = self._mint("call", place)
+            self._unnamed.setdefault(name, deque()).append(call_id)
         elif native in self._early:
             self._early.discard(native)
             return native
@@ -154,6 +159,13 @@ class Pairing:
             found.popleft()
         return found[0]
 
+    def _without_id(self, name: Any) -> str | None:
+        """Give the oldest open call of a tool name that came without an id."""
+        found = self._unnamed.get(name) if isinstance(name, str) else None
+        while found and found[0] not in self._open:
+            found.popleft()
+        return found[0] if found else None
+
     def answer(self, native: Any, name: Any = None) -> Answer:
         """Find the call of a result and mark it as answered."""
         rule = None
@@ -161,16 +173,19 @@ class Pairing:
             call_id = self._newest(native)
             if call_id in self._answered:
                 return Answer(None, "duplicate-tool-result")
-            if call_id not in self._open:
-                if not self._comes(native):
-                    return Answer(None, "orphan-tool-result")
+            if call_id not in self._open and self._comes(native):
                 self._answered.add(native)
                 self._early.add(native)
                 return Answer(native)
+            if call_id not in self._open:
+                found = self._without_id(name)
+                if found is None:
+                    return Answer(None, "orphan-tool-result")
+                call_id, rule = found, "tool-result-text-fallback"
         else:
-            found = self.open(name)
-            if found is None:
+            oldest = self.open(name)
+            if oldest is None:
                 return Answer(None, "orphan-tool-result")
-            call_id, rule = found, "tool-result-text-fallback"
+            call_id, rule = oldest, "tool-result-text-fallback"
         self._close(call_id)
         return Answer(call_id, rule)

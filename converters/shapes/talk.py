@@ -113,10 +113,12 @@ class Talk:
             if call_id is None:
                 rules.append(rule or "orphan-tool-result")
                 continue
+            extra = given.extra
             if rule is not None and given.call_id is not None:
                 self.ledger.note(rule, place)
+                extra = {**(extra or {}), "id": given.call_id}
             self.builder.result(
-                ToolResult(call_id, given.content, given.is_error, None, given.extra), place
+                ToolResult(call_id, given.content, given.is_error, None, extra), place
             )
             attached += 1
         return attached, rules

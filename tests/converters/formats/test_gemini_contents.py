@@ -10,6 +10,7 @@ import pytest
 from converters.ir import Image, Reasoning, Text, ToolCallBlock, prompt_of
 from converters.registry import lookup
 from tests.converters.formats.chat_sessions import PNG, load, rules, save
+from tests.reading import counts
 
 (GEMINI,) = lookup("gemini-contents")
 IMAGE = {"mimeType": "image/png", "data": PNG}
@@ -54,3 +55,32 @@ def test_an_error_that_holds_nothing_is_none(nothing: Any) -> None:
     assert (result.is_error, result.content) == (False, [])
     contents = json.loads(save(GEMINI, sessions)[0])["contents"]
     assert contents[-1]["parts"] == [response]
+
+
+def answers(*responses: tuple[str | None, str, str]) -> list[Any]:
+    """Give a content of responses: id, tool name and text each."""
+    return [
+        {"functionResponse": {**({"id": i} if i else {}), "name": n, "response": {"output": t}}}
+        for i, n, t in responses
+    ]
+
+
+def test_a_response_with_an_id_answers_a_call_without_one_by_name_in_order() -> None:
+    calls = [{"functionCall": {"name": name, "args": {}}} for name in "fgf"]
+    data = document(
+        ("model", [{"functionCall": {"id": "own", "name": "f", "args": {}}}, *calls]),
+        ("user", answers(("abc", "f", "1"), ("own", "f", "0"), ("def", "f", "3"))),
+        ("user", answers(("ghi", "h", "none"), (None, "g", "2"), ("jkl", "f", "too much"))),
+    )
+    sessions, report = load(GEMINI, data)
+    step = sessions[0].turns[0].steps[0]
+    texts = {result.tool_call_id: result.content for result in step.tool_results}
+    assert [texts[call.id] for call in step.tool_calls] == [[Text(n)] for n in "0123"]
+    assert [result.extra for result in step.tool_results][1] == {"id": "abc"}
+    assert counts(report) == {
+        "id-minted": 3,
+        "tool-result-text-fallback": 2,
+        "orphan-tool-result": 2,
+    }
+    parts = json.loads(save(GEMINI, sessions)[0])["contents"][1]["parts"]
+    assert [part["functionResponse"].get("id") for part in parts] == ["own", "abc", None, "def"]
