@@ -8,6 +8,7 @@ from __future__ import annotations
 import ntpath
 import posixpath
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from converters.errors import UsageError
@@ -17,7 +18,7 @@ from converters.text import JS_SPACE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Landing", "Rule", "folder_of", "land", "remap", "rule_of"]
+__all__ = ["Landing", "Rule", "folder_of", "is_here", "land", "remap", "rule_of"]
 
 _SEPARATORS: Final = "/\\"
 _WINDOWS: Final = re.compile(r"[A-Za-z]:|\\\\")
@@ -92,6 +93,18 @@ def remap(
 
 def _trim(text: str) -> str:
     return text.strip(JS_SPACE).rstrip(_SEPARATORS)
+
+
+def is_here(path: str) -> bool:
+    """Whether a folder exists on this machine; what the system cannot look at does not.
+
+    The path stands in a bundle: it can be too long for any file system, or below a folder
+    that this person may not enter.
+    """
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def folder_of(path: str) -> str:

@@ -365,7 +365,7 @@ def _settle(
     named: Callable[[int], list[tuple[str, bytes]]], plan: Plan
 ) -> tuple[Status, list[Path]]:
     """Write files under the first name that is free or holds the same already."""
-    if plan.into.exists() and not plan.into.is_dir():
+    if _is_file(plan.into):
         raise OutputError("not a folder", path=str(plan.into), hint="choose another --into")
     number = 1
     while number <= _NAMES:
@@ -387,10 +387,17 @@ def _settle(
     raise OutputError("no free name is left", path=str(plan.into / named(1)[0][0]))
 
 
-def _state(path: Path, data: bytes) -> Literal["free", "same", "other"]:
-    if path.is_symlink() or path.is_dir():
-        return "other"
+def _is_file(path: Path) -> bool:
     try:
+        return path.exists() and not path.is_dir()
+    except OSError as error:
+        raise OutputError(error.strerror or "cannot be read", path=str(path)) from error
+
+
+def _state(path: Path, data: bytes) -> Literal["free", "same", "other"]:
+    try:
+        if path.is_symlink() or path.is_dir():
+            return "other"
         if path.stat().st_size != len(data):
             return "other"
         return "same" if path.read_bytes() == data else "other"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from converters.errors import DcbError, UsageError
+from converters.errors import DcbError, OutputError, UsageError
 from converters.ledger import Report, merge
 from converters.reading import Skipped, Unit
 from dcb.bundle.verify import INDEX, Checked, check_folder, check_input, is_bundle_name
@@ -239,7 +239,7 @@ def restore_(
     A session whose working directory is not on this machine is grouped by --map-cwd, else to
     the folder of its bundle, and the result says so.
     """
-    from dcb.bundle.landing import rule_of
+    from dcb.bundle.landing import is_here, rule_of
     from dcb.bundle.restore import Plan, restore
 
     if native and to is not None:
@@ -253,7 +253,7 @@ def restore_(
     plan = Plan(
         to=target,
         into=into,
-        is_folder=lambda path: Path(path).is_dir(),
+        is_folder=is_here,
         here=lambda path: str(Path(path).resolve()),
         rules=tuple(map(rule_of, map_cwd or ())),
         to_options={} if target is None else check_options(target, given),
@@ -274,6 +274,9 @@ def restore_(
             raise
         except DcbError as error:
             problems.take(error)
+        except OSError as error:
+            # What nobody foresaw of one bundle is no reason to leave the others.
+            problems.take(OutputError(error.strerror or str(error), path=source.name))
         else:
             done.append(one)
             _show_restored(one, json=json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from converters.formats.dsh_bundle import document
 from dcb.cli import app
 from tests.paths import GOLDEN, ROOT, SHARED, needs_shared
 
@@ -84,6 +85,45 @@ def test_one_bad_bundle_never_stops_the_rest(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "bundle-fingerprint-mismatch" in result.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["Open-orders-5b8e1a40.jsonl"]
+
+
+def a_bundle(path: Path, **more: Any) -> Path:
+    log = '{"type":"user/message","seq":0,"data":{"content":"hello"}}\n'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(document.text(document.make(log, exported_at=1, **more)))
+    return path
+
+
+@pytest.mark.parametrize("cwd", ["/" + "x" * 300, "/a\0b", "/\ud800", "/" + "x/" * 5000])
+def test_a_cwd_that_no_system_takes_is_one_that_is_not_here(tmp_path: Path, cwd: str) -> None:
+    two = tmp_path / "two"
+    a_bundle(two / "a.dshbundle.json", source_session_id="a", cwd=cwd)
+    a_bundle(two / "b.dshbundle.json", source_session_id="b")
+    result = dcb("restore", two, "--into", tmp_path / "back", "--json")
+    assert result.exit_code == 0, result.output
+    first, second, _ = records(result)
+    assert (first["cwdAvailable"], first["groupedTo"]) == (False, str(two))
+    assert second["status"] == "restored"
+
+
+def test_what_the_system_says_of_one_bundle_never_stops_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dcb.bundle import restore as module
+
+    def failing(source: Any, plan: Any) -> Any:
+        if source.name.endswith("a.dshbundle.json"):
+            raise OSError(5, "Input/output error")
+        return whole(source, plan)
+
+    whole = module.restore
+    monkeypatch.setattr(module, "restore", failing)
+    for name in "ab":
+        a_bundle(tmp_path / "two" / f"{name}.dshbundle.json", source_session_id=name)
+    result = dcb("restore", tmp_path / "two", "--into", tmp_path / "back")
+    assert result.exit_code == 1
+    assert "a.dshbundle.json: Input/output error" in result.stderr
+    assert result.stdout.startswith("restored ")
 
 
 def test_landing_is_always_said(tmp_path: Path) -> None:
