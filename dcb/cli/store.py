@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from converters.errors import BadInput, DcbError, OutputError, UsageError
+from converters.errors import BadInput, DcbError, UsageError
 from converters.text import iso_ms
-from dcb import files, store
+from dcb import store
 from dcb.cli import _run, _tables
+from dcb.cli._exporter import Exporter
 from dcb.cli._inputs import FromOption, JsonOption, SessionsOption
 from dcb.cli._passphrase import (
     PassphraseAtHandOption,
@@ -35,10 +36,9 @@ from dcb.snapshot.card import snapshot_card
 from dcb.snapshot.compiling import Stamp, content_id
 from dcb.snapshot.document import body_of, parse
 from dcb.snapshot.profile import PUBLISHED
-from dcb.store.exporting import export_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from dcb.snapshot.model import Snapshot
 
@@ -72,41 +72,57 @@ def save(
 ) -> None:
     """Save snapshots; transcripts are compiled on the fly. An older version is kept in the history.
 
-    All inputs are one transaction and one commit.
+    All inputs are one transaction and one commit; one that cannot be saved stops no other.
     """
     problems = _run.Problems(json=json)
     loader = Loader(PUBLISHED, compile_options(PUBLISHED), passphrase_file, from_, session)
     loader.accept_mismatch = accept_mismatch
     found = list(_everything(inputs, loader, problems))
-    marked = [_marked(one, tag or [], title) for one, _ in found]
+    marked = [_marked(one, tag or [], title) for _, one, _ in found]
     sealing = chosen_sealing(
         passphrase_file, seal=seal, metadata=seal_metadata, index=index_plaintext
     )
     with opened_store() as kept:
-        saved = store.save(kept, marked, now_ms=now_ms(), sealing=sealing)
-    _told(saved, [losses for _, losses in found], json=json)
+        saved = store.save(
+            kept,
+            marked,
+            now_ms=now_ms(),
+            sealing=sealing,
+            on_error=_naming([name for name, _, _ in found], problems),
+        )
+    _told(saved, [losses for _, _, losses in found], json=json)
     if not found and not problems.count:
         raise UsageError("no snapshot and no session found")
     _run.finish(failed=problems.count > 0)
 
 
+def _naming(names: list[str], problems: _run.Problems) -> Callable[[int, DcbError], None]:
+    """Give what takes the failure of one snapshot of a batch, and names where it came from."""
+
+    def take(place: int, error: DcbError) -> None:
+        error.path = error.path or names[place]
+        problems.take(error)
+
+    return take
+
+
 def _everything(
     inputs: list[str], loader: Loader, problems: _run.Problems
-) -> Iterable[tuple[Snapshot, int]]:
-    """Give all snapshots, each with how many lines of its document were lost."""
+) -> Iterable[tuple[str, Snapshot, int]]:
+    """Give all snapshots, each with its name and how many lines of its document were lost."""
     for name in inputs:
         others = name.startswith("scan:") or loader.from_ is not None
         if name.startswith("store:"):
             raise UsageError("it is in the store already", path=name)
         if not others:
-            for _, snapshot, losses in loader.documents([name], problems.take):
+            for shown, snapshot, losses in loader.documents([name], problems.take):
                 if snapshot is None:
                     others = True
                 else:
-                    yield snapshot, losses
+                    yield shown, snapshot, losses
         if others:
             for made in loader.compiled([name], problems.take):
-                yield made, 0
+                yield name, made, 0
 
 
 def _marked(snapshot: Snapshot, tags: list[str], title: str | None) -> Snapshot:
@@ -118,7 +134,7 @@ def _marked(snapshot: Snapshot, tags: list[str], title: str | None) -> Snapshot:
 
 def _told(saved: list[store.Saved], losses: list[int], *, json: bool) -> None:
     for one, lost in zip(saved, losses, strict=True):
-        if one.state == "refused":
+        if one.state in ("refused", "failed"):
             continue
         if json:
             record = {"saved": one.snapshot_id, "state": one.state, "sealed": one.sealed}
@@ -179,7 +195,14 @@ def import_(
         passphrase_file, seal=seal, metadata=seal_metadata, index=index_plaintext
     )
     with opened_store() as kept:
-        saved = store.save(kept, found, now_ms=now_ms(), sealing=sealing, replace_existing=force)
+        saved = store.save(
+            kept,
+            found,
+            now_ms=now_ms(),
+            sealing=sealing,
+            replace_existing=force,
+            on_error=_naming(names, problems),
+        )
     _told(saved, losses, json=json)
     for name, done in zip(names, saved, strict=True):
         if done.state == "refused":
@@ -398,7 +421,7 @@ def export(
     if every == bool(snapshot_ids):
         raise UsageError("name snapshots, or give --all")
     problems = _run.Problems(json=json)
-    exporter = _Exporter(output, passphrase_file, keep_sealed=keep_sealed, force=force)
+    exporter = Exporter(output, passphrase_file, keep_sealed=keep_sealed, force=force)
     with opened_store(create=False) as kept:
         if every:
             found: Iterable[tuple[store.Row, str]] = store.every(kept)
@@ -419,43 +442,6 @@ def export(
             else:
                 _run.say(f"{state} {_run.printable(str(target))}")
     _run.finish(failed=problems.count > 0)
-
-
-class _Exporter:
-    """Writes the files of one export; asks for the passphrase at most once."""
-
-    def __init__(
-        self, folder: Path, passphrase_file: Path | None, *, keep_sealed: bool, force: bool
-    ) -> None:
-        self._folder = folder
-        self._file = passphrase_file
-        self._keep_sealed = keep_sealed
-        self._force = force
-        self._secret: str | None = None
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot make the folder: {error.strerror}", path=str(folder)
-            ) from error
-
-    def put(self, row: store.Row, text: str) -> tuple[Path, str]:
-        """Write one snapshot; gives the file and ``wrote`` or ``same``."""
-        name = export_name(row.snapshot_id, row.title)
-        if is_envelope(text):
-            if self._keep_sealed:
-                name += ".sealed"
-            else:
-                if self._secret is None:
-                    self._secret = passphrase(self._file)
-                text = store.opened(text, row.snapshot_id, self._secret)
-                name = export_name(row.snapshot_id, parse(text).meta.title)
-        target = self._folder / name
-        data = text.encode()
-        if not target.is_symlink() and target.is_file() and target.read_bytes() == data:
-            return target, "same"
-        files.write_whole(target, data, force=self._force, private=row.sealed)
-        return target, "wrote"
 
 
 @app.command(epilog="Example: dcb store integrity")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from converters.errors import BadInput, UsageError
+from converters.errors import BadInput, DcbError, UsageError
 from dcb import envelope, history
 from dcb.snapshot import document
 from dcb.store import index
@@ -39,7 +39,7 @@ from dcb.store.schema import StoreError, reading, transaction
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dcb.snapshot.model import Snapshot
     from dcb.store.schema import Store
@@ -98,23 +98,28 @@ def save(
     now_ms: int,
     sealing: Sealing | None = None,
     replace_existing: bool = True,
+    on_error: Callable[[int, DcbError], None] | None = None,
 ) -> list[Saved]:
     """Save snapshots in one transaction; the last of an id stands.
 
     ``state`` of each is ``new``, ``changed`` or ``same``; without ``replace_existing``
     another content under a known id is ``refused`` and left out. A snapshot that is
     sealed in the store is never replaced by clear text: without ``sealing`` that is a
-    :class:`StoreError`, and nothing of the batch is kept.
+    :class:`StoreError`, and nothing of the batch is kept. With ``on_error``, which gets
+    its place in the batch, what cannot be saved so is ``failed`` and left out alone.
     """
-    ready = [_prepare(store, snapshot, now_ms, sealing) for snapshot in snapshots]
-    if not ready:
-        return []
+    ready = list(_prepared(store, snapshots, now_ms, sealing, on_error))
     saved: list[Saved] = []
+    if not any(isinstance(item, _Ready) for item in ready):
+        return [item for item in ready if isinstance(item, Saved)]
     texts: dict[str, str | None] = {}
     exposed: list[str] = []
     with transaction(store) as db:
         todo: dict[str, _Ready] = {}
         for item in ready:
+            if isinstance(item, Saved):
+                saved.append(item)
+                continue
             snapshot_id = str(item.row[0])
             old = stored(store, snapshot_id)
             state = _state(old, item, replace_existing=replace_existing)
@@ -165,12 +170,33 @@ def _cover(store: Store, exposed: list[str]) -> None:
         )
 
 
+def _prepared(
+    store: Store,
+    snapshots: Iterable[Snapshot],
+    now_ms: int,
+    sealing: Sealing | None,
+    on_error: Callable[[int, DcbError], None] | None,
+) -> Iterator[_Ready | Saved]:
+    """Make snapshots ready; one that fails is handed to ``on_error`` and stops no other."""
+    for place, snapshot in enumerate(snapshots):
+        try:
+            yield _prepare(store, snapshot, now_ms, sealing)
+        except UsageError:
+            raise
+        except DcbError as error:
+            if on_error is None:
+                raise
+            on_error(place, error)
+            yield Saved(snapshot.meta.snapshot_id, sealing is not None, "failed")
+
+
 def _prepare(store: Store, snapshot: Snapshot, now_ms: int, sealing: Sealing | None) -> _Ready:
     snapshot_id = snapshot.meta.snapshot_id
     if not _ID.fullmatch(snapshot_id) or len(snapshot_id) > _MAX_ID:
         raise BadInput(
             f"{snapshot_id[:60]!r} is no id for a snapshot",
-            hint=f"an id has 1 to {_MAX_ID} characters that can be seen",
+            hint=f"an id has 1 to {_MAX_ID} characters that can be seen; a new one is given by:"
+            " dcb store import --new-id",
         )
     # Whether the text of a row is sealed is the row's to say; in the text it stays false.
     clear = replace(snapshot, meta=replace(snapshot.meta, encrypted=False))

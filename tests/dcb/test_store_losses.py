@@ -97,3 +97,15 @@ def test_a_value_that_is_none_is_said_and_taken_by_its_default(world: Path) -> N
     done = run("store", "import", "a.md")
     assert done.exit_code == 0
     assert "a.md:8: warning: header-value: created_at: not a UTC time" in done.stderr
+
+
+def test_a_snapshot_without_an_id_is_named_and_stops_no_other(world: Path) -> None:
+    edited(put(world / "a.md", snapshot("s")), ("snapshot_id: s", "snapshot_id: "))
+    put(world / "b.md", snapshot("t"))
+    for command in ("save", "import"):
+        done = run("store", command, "a.md", "b.md", "--json")
+        assert done.exit_code == 1
+        assert "error: a.md: '' is no id for a snapshot" in done.stderr
+        assert '"saved":"t"' in done.stdout
+    assert [row["snapshotId"] for row in lines(run("store", "list", "--json"))] == ["t"]
+    assert lines(run("store", "import", "a.md", "--new-id", "--json"))[0]["state"] == "new"

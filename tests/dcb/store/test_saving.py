@@ -54,6 +54,19 @@ def test_a_batch_is_all_or_nothing(kept: store.Store) -> None:
     assert ids(store.search(kept, "other words")) == []
 
 
+def test_what_cannot_be_saved_is_left_out_where_failures_are_taken(kept: store.Store) -> None:
+    store.save(kept, [snapshot("taken")], now_ms=NOW, sealing=Sealing(PASS))
+    batch = [snapshot(""), snapshot("new"), snapshot("taken"), snapshot("old", schema_version="9")]
+    failed: list[tuple[int, str]] = []
+    saved = store.save(
+        kept, batch, now_ms=NOW, on_error=lambda place, error: failed.append((place, error.code))
+    )
+    assert [one.state for one in saved] == ["failed", "new", "failed", "failed"]
+    assert failed == [(0, "bad-input"), (2, "store"), (3, "unsupported-version")]
+    assert store.find(kept, "taken").sealed
+    assert store.save(kept, batch[:1], now_ms=NOW, on_error=lambda *_: None)[0].state == "failed"
+
+
 def test_what_is_there_is_replaced_or_left(kept: store.Store) -> None:
     store.save(kept, [snapshot("taken")], now_ms=NOW)
     batch = [snapshot("new"), snapshot("taken", "other words")]
