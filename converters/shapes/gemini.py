@@ -293,7 +293,7 @@ def function_response(
     if result.is_error:
         account.kept("error")
     account.time(result.time)
-    account.members(extra, "thoughtSignature", "id" if account.own else "")
+    account.members(extra, "thoughtSignature", "callId" if account.own else "")
     texts: list[str] = []
     others: list[dict[str, Any]] = []
     for block in result.content:
@@ -317,7 +317,7 @@ def function_response(
     name = call.name if call is not None else "unknown"
     body = {"name": name, "response": response}
     minted = call.extra.get("minted") if call is not None and call.extra else None
-    identity = extra.get("id") if account.own else None
+    identity = extra.get("callId") if account.own else None
     if isinstance(identity, str):
         body = {"id": identity, **body}
     elif not (account.own and minted is True):

@@ -116,7 +116,7 @@ class Talk:
             extra = given.extra
             if rule is not None and given.call_id is not None:
                 self.ledger.note(rule, place)
-                extra = {**(extra or {}), "id": given.call_id}
+                extra = {**(extra or {}), "callId": given.call_id}
             self.builder.result(
                 ToolResult(call_id, given.content, given.is_error, None, extra), place
             )

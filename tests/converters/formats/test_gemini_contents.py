@@ -76,7 +76,7 @@ def test_a_response_with_an_id_answers_a_call_without_one_by_name_in_order() -> 
     step = sessions[0].turns[0].steps[0]
     texts = {result.tool_call_id: result.content for result in step.tool_results}
     assert [texts[call.id] for call in step.tool_calls] == [[Text(n)] for n in "0123"]
-    assert [result.extra for result in step.tool_results][1] == {"id": "abc"}
+    assert [result.extra for result in step.tool_results][1] == {"callId": "abc"}
     assert counts(report) == {
         "id-minted": 3,
         "tool-result-text-fallback": 2,
