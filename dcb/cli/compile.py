@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,7 +101,9 @@ def compile(  # noqa: A001 - the command's name
     """Compile sessions into snapshots: what stays word for word, a summary, the preferences.
 
     One session goes to -o FILE or stdout, several into the folder -o DIR. Reasoning and tool
-    output do not enter a snapshot; what the source's reader lost is summed up on stderr.
+    output do not enter a snapshot; what the source's reader lost, and how much the budget and the
+    rules left out, is summed up on stderr. --strict looks at what was lost or changed, not at
+    what was left out.
     """
     chosen = profile_of(profile or current().profile)
     defaults = CompileOptions()
@@ -128,7 +131,7 @@ def compile(  # noqa: A001 - the command's name
         held = list(written)
         if save:
             run.saved = _save(iter(held), json=json)
-    run.finish(strict=strict)
+    run.finish(strict=strict, listed=dry_run)
 
 
 def _setting(name: str, default: int, low: int, high: int) -> int:
@@ -169,6 +172,7 @@ class _Made:
             "tokens": meta.token_estimate,
             "budget": self.compiled.budget,
             "leftOut": self.compiled.left_out,
+            "passedOver": self.compiled.passed_over,
             "changes": [change._asdict() for change in self.compiled.document.changes],
             **more,
         }
@@ -195,6 +199,7 @@ class _Compile:
         self._changes = 0
         self.problems = _run.Problems(json=json)
         self._made = 0
+        self._left: Counter[str] = Counter()
         self.saved = 0
 
     def sessions(self, units: Iterator[Unit]) -> Iterator[_Made]:
@@ -212,22 +217,38 @@ class _Compile:
                                 "text-changed", f"snapshot {change.place}", kind=change.what
                             )
                         self._made += 1
+                        self._left.update(_left_out(compiled))
                         yield _Made(unit.input.name, session, compiled)
             except DcbError as error:
                 error.path = error.path or unit.input.name
                 self.problems.take(error)
             self._reports.append(ledger.report())
 
-    def finish(self, *, strict: bool) -> None:
-        """Sum up and exit."""
+    def finish(self, *, strict: bool, listed: bool) -> None:
+        """Sum up and exit; ``listed``: what was left out has been said one by one."""
         total, failed = merge(self._reports), self.problems.count
         if self._json:
             _run.emit({"report": total, "failed": failed, "saved": self.saved})
         if total.entries or self._made > 1 or failed:
             _run.say(_run.summarize(total))
+        left = [f"{count} {what}" for what, count in self._left.items() if count]
+        if left and not listed:
+            _run.say(f"left out: {', '.join(left)}; --dry-run lists them")
         if not self._made and not failed:
             _run.say("error: no session found")
         _run.finish(failed=bool(failed) or not self._made, degraded=strict and total.degraded)
+
+
+def _left_out(compiled: Compiled) -> dict[str, int]:
+    """Count what could stand in a snapshot and does not, by reason, in words."""
+    left = compiled.left_out
+    return {
+        "over the budget": len(compiled.budget.dropped),
+        "replaced preferences": left["replacedPreferences"],
+        "doubles": left["doubles"],
+        "bullets over the limit": left["bulletsOverLimit"],
+        "short texts": left["shortTexts"],
+    }
 
 
 def _write(
@@ -317,6 +338,9 @@ def _preview(one: _Made, *, json: bool) -> None:
     for item in report.dropped:
         text = " ".join(item.text.split())[:60]
         _run.put(f"dropped: {item.layer} {item.item} ({item.tokens} tokens, {item.reason}): {text}")
+    for over in compiled.passed_over:
+        text = " ".join(over.text.split())[:60]
+        _run.put(f"passed over: {over.layer} {over.item} ({over.reason}): {text}")
     left = ", ".join(f"{name} {count}" for name, count in compiled.left_out.items() if count)
     if left:
         _run.put(f"not in a snapshot: {left}")

@@ -8,9 +8,11 @@ Source: published snapshot format and architecture; program 0.2.0, compiler.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from dcb.snapshot.budget import BudgetReport, apply_budget
@@ -36,6 +38,7 @@ __all__ = [
     "DEFAULTS",
     "Compiled",
     "Options",
+    "PassedOver",
     "compile_messages",
     "compile_session",
 ]
@@ -64,17 +67,39 @@ class Options:
 
 DEFAULTS = Options()
 
+_COUNTED: Final = {
+    "double": "doubles",
+    "replaced": "replacedPreferences",
+    "bullet-limit": "bulletsOverLimit",
+    "too-short": "shortTexts",
+}
+
+
+class PassedOver(msgspec.Struct, frozen=True):
+    """A text that a rule or an option kept out before the budget was looked at.
+
+    ``item`` is the id of the entry that a verbatim ``double`` doubles, a section's heading,
+    or a preference's ``scope/key``. ``replaced``: another preference of that name won.
+    """
+
+    layer: Literal["verbatim", "summary", "preference"]
+    item: str
+    text: str
+    reason: Literal["double", "replaced", "bullet-limit", "too-short"]
+
 
 class Compiled(NamedTuple):
     """A compiled snapshot: its document, what the budget dropped, what did not feed it.
 
     ``left_out`` counts what a snapshot has no place for: reasoning, tool calls and results,
-    images, and ``earlierMessages`` beyond ``max_messages``.
+    images, ``earlierMessages`` beyond ``max_messages``, and what is ``passed_over``, by
+    reason. What a summarizer other than the offline one leaves out is not known.
     """
 
     document: Document
     budget: BudgetReport
     left_out: dict[str, int]
+    passed_over: tuple[PassedOver, ...] = ()
 
 
 def compile_session(
@@ -108,7 +133,10 @@ def _compile(
     segments = [
         segment for message in messages for segment in classify(message, lexicon, rules.cutting)
     ]
-    summarize = options.summarizer or extractive(lexicon, rules.extracting)
+    over: list[PassedOver] = []
+    summarize = options.summarizer or extractive(
+        lexicon, rules.extracting, lambda *what: over.append(PassedOver("summary", *what))
+    )
     candidates = [Candidate(s.message.role, s.text) for s in segments if s.layer == "summary"]
     snapshot = Snapshot(
         meta=Meta(
@@ -117,9 +145,9 @@ def _compile(
             title=trim(title or "") or _title(messages, profile),
             tags=options.tags,
         ),
-        verbatim=tuple(_verbatim(segments, profile)),
+        verbatim=tuple(_verbatim(segments, profile, over)),
         summary=tuple(summarize(candidates, options.bullets)),
-        preferences=tuple(rules.merge(_preferences(segments))),
+        preferences=tuple(_preferences(segments, profile, over)),
     )
     description = trim(options.description or "") or _description(snapshot, profile)
     trimmed, report = apply_budget(snapshot, options.max_tokens, rules.order)
@@ -133,24 +161,34 @@ def _compile(
     finished = replace(trimmed, meta=meta)
     body = body_of(profile.writing.prepare(finished).snapshot, profile)
     meta = replace(meta, snapshot_id=rules.snapshot_id(stamp._replace(body=body)))
-    left_out = {**feed.left_out, "earlierMessages": earlier}
-    return Compiled(write(replace(finished, meta=meta), profile), report, left_out)
+    reasons = Counter[str](one.reason for one in over)
+    left_out = {
+        **feed.left_out,
+        "earlierMessages": earlier,
+        **{name: reasons[reason] for reason, name in _COUNTED.items()},
+    }
+    written = write(replace(finished, meta=meta), profile)
+    return Compiled(written, report, left_out, tuple(over))
 
 
-def _verbatim(segments: list[Segment], profile: Profile) -> list[VerbatimEntry]:
+def _verbatim(
+    segments: list[Segment], profile: Profile, over: list[PassedOver]
+) -> list[VerbatimEntry]:
     """Give the verbatim segments that double no earlier one, numbered, then sorted by time."""
-    seen = set()
+    seen: dict[str, str] = {}
     found: list[VerbatimEntry] = []
     for segment in segments:
         if segment.layer != "verbatim" or segment.kind is None:
             continue
         double = profile.compiling.double(segment.kind, segment.text)
-        if double in seen:
+        name = sequence_id("v", len(found) + 1)
+        known = seen.setdefault(double, name)
+        if known != name:
+            over.append(PassedOver("verbatim", known, segment.text, "double"))
             continue
-        seen.add(double)
         found.append(
             VerbatimEntry(
-                id=sequence_id("v", len(found) + 1),
+                id=name,
                 source_message_id=segment.message.id,
                 source_role=segment.message.role,
                 kind=segment.kind,
@@ -162,8 +200,11 @@ def _verbatim(segments: list[Segment], profile: Profile) -> list[VerbatimEntry]:
     return sorted(found, key=lambda entry: entry.created_at)
 
 
-def _preferences(segments: list[Segment]) -> list[Preference]:
-    return [
+def _preferences(
+    segments: list[Segment], profile: Profile, over: list[PassedOver]
+) -> list[Preference]:
+    """Give the preferences that win their scope and key."""
+    found = [
         Preference(
             scope=segment.scope,
             key=segment.key,
@@ -174,6 +215,20 @@ def _preferences(segments: list[Segment]) -> list[Preference]:
         for segment in segments
         if segment.layer == "preference" and segment.key and segment.scope
     ]
+    kept = profile.compiling.merge(found)
+    winners = set(map(id, kept))
+    said = {(one.key, one.value) for one in kept}
+    over.extend(
+        PassedOver(
+            "preference",
+            f"{one.scope}/{one.key}",
+            one.value,
+            "double" if (one.key, one.value) in said else "replaced",
+        )
+        for one in found
+        if id(one) not in winners
+    )
+    return kept
 
 
 def _title(messages: list[Message], profile: Profile) -> str:

@@ -8,20 +8,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from converters.text import JS_SPACE, units
 from dcb.snapshot.lexing import trim
 from dcb.snapshot.model import SummarySection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dcb.snapshot.lexicon import Lexicon
 
 __all__ = [
     "Candidate",
     "Extracting",
+    "LeaveOut",
+    "Reason",
     "Summarizer",
     "bucket",
     "extractive",
@@ -61,11 +64,28 @@ class Extracting(NamedTuple):
     unique_first: bool
 
 
-def extractive(lexicon: Lexicon, how: Extracting) -> Summarizer:
-    """Give the offline summarizer: the sentences with the most frequent words, per bucket."""
+Reason = Literal["bullet-limit", "double", "too-short"]
+"""Why the offline summarizer leaves a text out."""
+
+LeaveOut: TypeAlias = "Callable[[str, str, Reason], object]"
+"""Takes heading, text and reason of a text that is left out."""
+
+
+def extractive(
+    lexicon: Lexicon, how: Extracting, leave_out: LeaveOut = lambda *_: None
+) -> Summarizer:
+    """Give the offline summarizer: the sentences with the most frequent words, per bucket.
+
+    ``leave_out`` is told of every candidate that becomes no bullet.
+    """
 
     def summarize(candidates: Sequence[Candidate], limit: int, /) -> list[SummarySection]:
-        texts = [one.text for one in candidates if units(trim(one.text)) >= _LEAST_UNITS]
+        texts = []
+        for one in candidates:
+            if units(trim(one.text)) >= _LEAST_UNITS:
+                texts.append(one.text)
+            else:
+                leave_out(bucket(one.text, lexicon), one.text, "too-short")
         scores = _scores(texts, lexicon)
         buckets: dict[str, list[int]] = {rule.heading: [] for rule in lexicon.buckets}
         buckets.setdefault(lexicon.other, [])
@@ -73,7 +93,13 @@ def extractive(lexicon: Lexicon, how: Extracting) -> Summarizer:
             buckets[bucket(text, lexicon)].append(index)
         sections = []
         for heading, indexes in buckets.items():
-            bullets = _bullets(indexes, texts, scores, limit, how)
+            told = partial(leave_out, heading)
+            if how.unique_first:
+                indexes = list(_unique(indexes, texts, how, told).values())
+            ranked = sorted(indexes, key=lambda index: -scores[index])
+            for index in sorted(ranked[limit:]):
+                told(texts[index], "bullet-limit")
+            bullets = list(_unique(sorted(ranked[:limit]), texts, how, told))
             if bullets:
                 sections.append(SummarySection(heading=heading, bullets=tuple(bullets)))
         return sections
@@ -81,16 +107,18 @@ def extractive(lexicon: Lexicon, how: Extracting) -> Summarizer:
     return summarize
 
 
-def _bullets(
-    indexes: list[int], texts: list[str], scores: list[float], limit: int, how: Extracting
-) -> list[str]:
-    if how.unique_first:
-        first: dict[str, int] = {}
-        for index in indexes:
-            first.setdefault(how.bullet(texts[index]), index)
-        indexes = list(first.values())
-    best = sorted(indexes, key=lambda index: -scores[index])[:limit]
-    return list(dict.fromkeys(how.bullet(texts[index]) for index in sorted(best)))
+def _unique(
+    indexes: Iterable[int],
+    texts: list[str],
+    how: Extracting,
+    leave_out: Callable[[str, Reason], object],
+) -> dict[str, int]:
+    """Give each bullet once, with the index of its first text."""
+    found: dict[str, int] = {}
+    for index in indexes:
+        if found.setdefault(how.bullet(texts[index]), index) != index:
+            leave_out(texts[index], "double")
+    return found
 
 
 def _scores(texts: list[str], lexicon: Lexicon) -> list[float]:

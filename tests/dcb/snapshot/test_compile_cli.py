@@ -148,6 +148,25 @@ def test_a_dry_run_names_what_the_budget_drops(tmp_path: Path) -> None:
     assert "does-not-fit" in done.out
 
 
+def test_what_was_left_out_is_summed_up_and_listed(tmp_path: Path) -> None:
+    path = tmp_path / "talk.json"
+    texts = ["The server must support Safari 14.", "The client must support iOS 15."]
+    talk = {"messages": [{"role": "user", "content": text} for text in texts]}
+    path.write_text(json.dumps(talk), encoding="utf-8")
+    done = run(path, "-o", tmp_path / "out.md")
+    assert done.code == 0
+    assert "left out: 1 replaced preferences; --dry-run lists them" in done.err
+    listed = run(path, "--dry-run")
+    line = (
+        "passed over: preference constraint/runtime (replaced): The server must support Safari 14."
+    )
+    assert line in listed.out
+    assert "replacedPreferences 1" in listed.out
+    record = json.loads(run(path, "--dry-run", "--json").out.split("\n")[0])
+    assert record["leftOut"]["replacedPreferences"] == 1
+    assert record["passedOver"][0]["reason"] == "replaced"
+
+
 def test_save(one: Path, two: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     done = run(one, "--save", DCB_HOME=str(home))

@@ -22,13 +22,13 @@ from converters.ir import (
 )
 from dcb.snapshot.budget import apply_budget, by_place
 from dcb.snapshot.classify import classify, sentences, strict_pieces
-from dcb.snapshot.compile import Options, compile_messages, compile_session
+from dcb.snapshot.compile import Compiled, Options, compile_messages, compile_session
 from dcb.snapshot.document import read, verify
 from dcb.snapshot.lexicon import builtin, extend
 from dcb.snapshot.messages import Message, messages_of
 from dcb.snapshot.model import Preference, SummarySection
 from dcb.snapshot.patterns import compile_any
-from dcb.snapshot.profile import PLUGIN, PUBLISHED
+from dcb.snapshot.profile import PLUGIN, PUBLISHED, Profile
 from dcb.snapshot.summarize import Candidate, tidy_bullet
 from dcb.snapshot.tokens import estimate_snapshot
 from tests.dcb.snapshot.strategies import texts
@@ -233,6 +233,54 @@ def test_doubles_keep_what_differs_in_a_dot() -> None:
     held = compile_messages("c", messages).document.snapshot
     assert [e.content for e in held.verbatim] == ["We must use v1.2!", "We must use v12."]
     assert [e.id for e in held.verbatim] == ["v-001", "v-002"]
+
+
+def said(*texts: str, **options: Any) -> Compiled:
+    messages = [Message(f"m{n}", "user", text) for n, text in enumerate(texts)]
+    return compile_messages("c", messages, Options(**options))
+
+
+def test_what_rules_and_limits_pass_over_is_listed_and_counted() -> None:
+    compiled = said(
+        "The server must support Safari 14.",
+        "The mobile client must support iOS 15.",
+        "The mobile client must support iOS 15.",
+        "Set LIMIT to 5, never call foo() here.",
+        "set limit to 5, never call FOO() here.",
+        "The first module talks to the queue",
+        "The other module talks to the queue",
+        "The other module talks to the queue",
+        "Why?",
+        bullets=1,
+    )
+    assert [(one.layer, one.text, one.reason) for one in compiled.passed_over] == [
+        ("verbatim", "set limit to 5, never call FOO() here.", "double"),
+        ("summary", "Why?", "too-short"),
+        ("summary", "The other module talks to the queue", "double"),
+        ("summary", "The first module talks to the queue", "bullet-limit"),
+        ("preference", "The server must support Safari 14.", "replaced"),
+        ("preference", "The mobile client must support iOS 15.", "double"),
+    ]
+    assert compiled.passed_over[0].item == "v-001"
+    assert compiled.passed_over[-1].item == "constraint/runtime"
+    counts = {"doubles": 3, "replacedPreferences": 1, "bulletsOverLimit": 1, "shortTexts": 1}
+    assert counts.items() <= compiled.left_out.items()
+
+
+@pytest.mark.parametrize("profile", [PUBLISHED, PLUGIN])
+@given(said=st.lists(texts, max_size=8), bullets=st.integers(1, 3))
+@settings(max_examples=60)
+def test_every_segment_is_kept_or_passed_over(
+    profile: Profile, said: list[str], bullets: int
+) -> None:
+    messages = [Message(f"m{n}", "user", text) for n, text in enumerate(said)]
+    rules = profile.compiling
+    segments = [one for m in messages for one in classify(m, rules.lexicon(), rules.cutting)]
+    options = Options(bullets=bullets, max_tokens=10**9)
+    compiled = compile_messages("c", messages, options, profile)
+    held = compiled.document.snapshot
+    kept = len(held.verbatim) + len(held.preferences) + sum(len(s.bullets) for s in held.summary)
+    assert len(segments) == kept + len(compiled.passed_over) + len(compiled.budget.dropped)
 
 
 def test_the_budget_names_each_dropped_item() -> None:
