@@ -8,6 +8,7 @@ from converters.formats.anthropic_messages.read import ID
 from converters.ir import Reasoning, ToolCall
 from converters.shapes import anthropic, envelope, rows
 from converters.shapes.account import Account
+from converters.shapes.answers import settled
 from converters.shapes.walk import Walk, in_order, system_parts
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
 
 def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
+    session = settled(session, account, lambda call: _is_asked(call, account))
     native = account.native(session.extra)
     messages: list[dict[str, Any]] = []
     summaries: list[str] = []
@@ -41,6 +43,11 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     document = _document(session, native, messages, _system(native, leading, summaries))
     account.finish(session, document)
     return document
+
+
+def _is_asked(call: ToolCall, account: Account) -> bool:
+    """Whether the one who asks runs the tool: the API answers its own in the same message."""
+    return account.native(call.extra).get("type") in (None, "tool_use")
 
 
 def _system(native: dict[str, Any], leading: list[str], summaries: list[str]) -> Any:

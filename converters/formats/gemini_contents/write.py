@@ -8,6 +8,7 @@ from converters.formats.gemini_contents.read import ID
 from converters.ir import ToolCall
 from converters.shapes import envelope, gemini, rows
 from converters.shapes.account import Account
+from converters.shapes.answers import settled
 from converters.shapes.walk import Walk, in_order, system_parts
 from converters.text import iso_ms
 
@@ -29,6 +30,7 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
 
 def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
+    session = settled(session, account, lambda call: _is_asked(call, account))
     native = account.native(session.extra)
     paths = envelope.paths_of(native)
     last = envelope.answer_of(session)
@@ -47,6 +49,11 @@ def _written(session: Session, ctx: Context) -> dict[str, Any]:
     shown = answer is not None and answer.time == session.meta.created_at
     account.finish(session, document, time=shown)
     return document
+
+
+def _is_asked(call: ToolCall, account: Account) -> bool:
+    """Whether the one who asks runs the tool: code is run by the API."""
+    return account.native(call.extra).get("kind") != "executableCode"
 
 
 def _document(

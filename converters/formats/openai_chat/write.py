@@ -9,6 +9,7 @@ from converters.ir import Image, Reasoning, Session, Text, ToolCallBlock, prompt
 from converters.shapes import envelope, rows
 from converters.shapes import openai_chat as chat
 from converters.shapes.account import Account
+from converters.shapes.answers import settled
 from converters.shapes.openai_messages import TIMES
 from converters.shapes.talk import system_places
 from converters.shapes.walk import Walk, place_of
@@ -29,6 +30,7 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
 
 def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
+    session = settled(session, account)
     native = account.native(session.extra)
     paths = envelope.paths_of(native)
     last = envelope.answer_of(session)

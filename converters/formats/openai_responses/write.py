@@ -9,6 +9,7 @@ from converters.ir import Reasoning, ToolCallBlock
 from converters.shapes import envelope, rows
 from converters.shapes import openai_responses as items
 from converters.shapes.account import Account
+from converters.shapes.answers import settled
 from converters.shapes.openai_chat import with_rest
 from converters.shapes.walk import Walk, system_parts
 
@@ -28,6 +29,7 @@ def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
 
 def _written(session: Session, ctx: Context) -> dict[str, Any]:
     account = Account(ctx.ledger, session, own=session.provider == ID)
+    session = settled(session, account, lambda call: "item" not in account.native(call.extra))
     native = account.native(session.extra)
     paths = envelope.paths_of(native)
     at = native.get("outputAt")

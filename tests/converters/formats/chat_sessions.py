@@ -10,6 +10,7 @@ import msgspec
 
 from converters.ir import (
     Session,
+    Step,
     Text,
 )
 from converters.ledger import Ledger, Report
@@ -89,6 +90,16 @@ def arguments(text: str) -> Any:
     return value
 
 
+def results(step: Step) -> list[str]:
+    """The texts of the results in the order of the calls; none counts as an empty one."""
+    texts = {
+        r.tool_call_id: "\n".join(b.text for b in r.content if isinstance(b, Text))
+        for r in step.tool_results
+    }
+    own = [texts.pop(call.id, "") for call in step.tool_calls]
+    return own + list(texts.values())
+
+
 def essence(session: Session, *, tools: bool = True) -> Any:
     """What every chat shape must carry: prompts, answers, calls and results, in order."""
     return [
@@ -98,12 +109,7 @@ def essence(session: Session, *, tools: bool = True) -> Any:
                 [
                     [shown(b.text) for b in step.content if isinstance(b, Text)],
                     [(c.name, arguments(c.arguments)) for c in step.tool_calls] if tools else [],
-                    [
-                        ["\n".join(b.text for b in r.content if isinstance(b, Text))]
-                        for r in step.tool_results
-                    ]
-                    if tools
-                    else [],
+                    results(step) if tools else [],
                 ]
                 for step in turn.steps
             ],

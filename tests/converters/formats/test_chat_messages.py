@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from converters.ir import Meta, Session, Step, Text, ToolCall, ToolResult, Turn
 from converters.registry import lookup
 from tests.converters.formats.chat_sessions import load, rules, save
 
 if TYPE_CHECKING:
-    from converters.ir import Session
     from converters.ledger import Report
 
 
@@ -154,3 +156,91 @@ def test_a_record_that_repeats_a_call_of_its_message_declares_it_once() -> None:
     session, report = given("anthropic-messages", user("A"), record, more)
     assert [call.id for call in session.turns[0].steps[0].tool_calls] == ["x", "y"]
     assert rules(report) == {"duplicate-tool-call", "tool-result-missing"}
+
+
+WRITERS = ("openai-chat", "anthropic-messages", "gemini-contents", "openai-responses")
+
+
+def made(*names: str) -> list[ToolCall]:
+    return [ToolCall(name, "f", "{}") for name in names]
+
+
+def result(name: str, text: str) -> ToolResult:
+    return ToolResult(name, [Text(text)])
+
+
+def asked(*steps: Step) -> Turn:
+    return Turn("q", None, list(steps))
+
+
+def session_of(provider: str, *turns: Turn) -> Session:
+    return Session(meta=Meta("s"), provider=provider, turns=list(turns))
+
+
+def again(session: Session, name: str) -> tuple[Session, Report]:
+    data, report = save(lookup(name)[0], [session])
+    (found,), _ = load(lookup(name)[0], data)
+    return found, report
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_results_are_written_behind_their_call(name: str) -> None:
+    session = session_of(
+        "interchange",
+        asked(Step([], made("a", "b")), Step([Text("x")], [], [result("b", "of b")])),
+        asked(Step([Text("y")], [], [result("b", "again"), result("z", "of none")])),
+    )
+    found, report = again(session, name)
+    assert answers(found) == [("f", [""]), ("f", ["of b"])]
+    assert found.turns[0].steps[0].tool_results[0].content == []
+    assert [len(turn.steps) for turn in found.turns] == [2, 1]
+    counts = {entry.rule: entry.count for entry in report.entries}
+    assert counts == {
+        "order-changed": 1,
+        "duplicate-tool-result": 1,
+        "orphan-tool-result": 1,
+        "block-dropped": 2,
+        "tool-result-missing": 1,
+    }
+    assert report.items["result"].total == 3
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_results_stand_in_the_order_of_the_calls(name: str) -> None:
+    step = Step([], made("a", "b"), [result("b", "of b"), result("a", "of a")])
+    session = session_of("interchange", asked(step))
+    data, report = save(lookup(name)[0], [session])
+    assert data.index(b"of a") < data.index(b"of b")
+    assert rules(report) == {"order-changed"}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_calls_at_the_end_wait_in_their_own_format_only(name: str) -> None:
+    session = session_of(name, asked(Step([], made("a"))))
+    found, report = again(session, name)
+    assert answers(found) == [("f", [])]
+    assert not rules(report)
+    session.provider = "claude"
+    found, report = again(session, name)
+    assert answers(found) == [("f", [""])]
+    assert rules(report) == {"tool-result-missing"}
+
+
+def test_what_a_server_runs_gets_no_result_from_the_one_who_asks() -> None:
+    use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    session, _ = given(
+        "anthropic-messages", user("q"), {"role": "assistant", "content": [use]}, user("more")
+    )
+    messages = back(session, "anthropic-messages")
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+
+
+def test_a_result_goes_to_the_newest_call_before_it() -> None:
+    session = session_of(
+        "interchange",
+        asked(Step([], made("a"), [result("c", "of c")])),
+        asked(Step([], made("a")), Step([Text("x")], [], [result("a", "of a")])),
+        asked(Step([], made("c"))),
+    )
+    found, _ = again(session, "openai-chat")
+    assert answers(found) == [("f", [""]), ("f", ["of a"]), ("f", ["of c"])]
