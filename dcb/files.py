@@ -80,7 +80,7 @@ def _is_stream(target: Path) -> bool:
     """Whether a path names what takes bytes as they come, such as ``/dev/stdout``."""
     try:
         mode = target.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):  # no name that this locale has
         return False
     if stat.S_ISDIR(mode):
         return False
