@@ -215,7 +215,8 @@ def _full_header(
         full.pop("cwd", None)
     if "version" in header:
         return full
-    times = [header.get("createdAt"), *(e.get("time") for e in scan.head), document["exportedAt"]]
+    exported = document.get("exportedAt")
+    times = [header.get("createdAt"), *(e.get("time") for e in scan.head), exported]
     full |= {
         "version": generation_of(scan.head),
         "createdAt": next(filter(_is_time, times), 0),
@@ -259,7 +260,7 @@ def _converted(
     session.meta.id = plan.session_id or session.meta.id
     session.meta.cwd = cwd
     exported = document.get("exportedAt")
-    now_ms = exported if isinstance(exported, int) and exported >= 0 else 0
+    now_ms = exported if _is_time(exported) else 0
     sink = _Sink()
     ctx = Context(ledger, Options(format=plan.to_options), now_ms)
     put(iter((session,)), sink, target, ctx)

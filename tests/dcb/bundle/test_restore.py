@@ -14,6 +14,7 @@ from converters.opening import Memory
 from dcb.bundle.landing import Rule
 from dcb.bundle.native import file_entry
 from dcb.bundle.restore import restore
+from dcb.bundle.verify import check_input
 from tests.dcb.bundle.bundles import NOW, QUESTION, exported, opened, plan, restored, tree
 from tests.paths import GOLDEN
 
@@ -116,6 +117,19 @@ def test_a_log_with_gaps_is_numbered_anew(tmp_path: Path) -> None:
     assert records[0]["createdAt"] == 1
     assert "ignorable" not in records[2]
     assert records[2]["surfaceOp"] == "append"
+
+
+@pytest.mark.parametrize("exported", [None, "x", -1, True, 1.5])
+def test_a_bundle_need_not_say_when_it_was_made(exported: Any, tmp_path: Path) -> None:
+    log = '{"type":"session","id":"s"}\n{"type":"user/message","seq":0,"data":{"content":"q"}}\n'
+    made = {**bundle.make(log, exported_at=1, source_session_id="s"), "exportedAt": exported}
+    if exported is None:
+        made.pop("exportedAt")
+    source = Memory(bundle.text(bundle.seal(made)), "s")
+    assert check_input(source).problems == []
+    done = restore(source, plan(tmp_path))
+    assert json.loads(done.paths[0].read_bytes().split(b"\n")[0])["createdAt"] == 0
+    assert restore(source, plan(tmp_path, "interchange")).status == "restored"
 
 
 @pytest.mark.parametrize("log", ["x\n", '{"type":"session","id":"s"}\n', "[1]\n{}\n"])
