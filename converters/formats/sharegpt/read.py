@@ -279,25 +279,34 @@ def _call_value(value: str, ledger: Ledger, place: Place) -> list[Block]:
 
 
 def _results(value: str, extra: Extra | None) -> list[Given]:
-    """Give the results of a message: each ``<tool_response>``, or the whole text."""
+    """Give the results of a message: each ``<tool_response>``, or the whole text.
+
+    Text around an element belongs to its result: before the first one, else behind one.
+    """
     found: list[Given] = []
+    before: list[Block] = []
     for is_answer, piece in _segments(value, ANSWER):
-        if not is_answer:
-            continue
-        body = _object(piece)
-        if body is None or "content" not in body:
-            text = piece.removeprefix("\n").removesuffix("\n")
-            found.append(Given(None, None, [Text(text)] if text else [], False, extra))
-            continue
-        content = body["content"]
-        text = content if isinstance(content, str) else jsonio.dumps(content).decode()
-        found.append(
-            Given(
-                rows.text_of(body.get("tool_call_id")),
-                body.get("name"),
-                [Text(text)] if text else [],
-                False,
-                extra,
-            )
-        )
+        if is_answer:
+            given = _response(piece, extra)
+            given.content[:0] = before
+            before = []
+            found.append(given)
+        elif piece.strip():
+            (found[-1].content if found else before).append(Text(piece))
     return found or [Given(None, None, [Text(value)], False, extra)]
+
+
+def _response(piece: str, extra: Extra | None) -> Given:
+    """Read what an element holds: an object with ``content``, or text."""
+    body = _object(piece)
+    if body is None or "content" not in body:
+        text = piece.removeprefix("\n").removesuffix("\n")
+        return Given(None, None, [Text(text)] if text else [], False, extra)
+    content = body["content"]
+    text = content if isinstance(content, str) else jsonio.dumps(content).decode()
+    call_id, name = rows.text_of(body.get("tool_call_id")), rows.text_of(body.get("name"))
+    taken = {"content": content, "tool_call_id": call_id, "name": name}
+    more = {member: inner for member, inner in body.items() if inner != taken.get(member, body)}
+    if more:
+        extra = {**(extra or {}), "response": more}
+    return Given(call_id, name, [Text(text)] if text else [], False, extra)

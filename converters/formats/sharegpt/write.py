@@ -228,9 +228,12 @@ class _Writer:
         if call is not None:
             body["name"] = call.name
         body["content"] = "\n".join(texts)
+        more = result.extra.get("response") if result.extra and account.own else None
+        if isinstance(more, dict):
+            body |= {name: value for name, value in more.items() if name not in body}
         data = jsonio.dumps(body).decode()
         if ANSWER[1] in data:
             account.note("text-changed", "text that looks like an element")
         value = f"{ANSWER[0]}\n{data}\n{ANSWER[1]}"
         self.out.append({"from": "tool", "value": value, **account.native(result.extra)})
-        account.members(result.extra)
+        account.members(result.extra, *(("response",) if isinstance(more, dict) else ()))
