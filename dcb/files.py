@@ -183,7 +183,7 @@ def _created(temporary: Path, target: Path, *, private: bool) -> _Steady:
 
 def drop(temporary: Path) -> None:
     """Remove a temporary file that is not wanted, or not wanted any more."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: no name of this locale
         temporary.unlink()
     _UNNAMED.discard(temporary)
 
