@@ -107,11 +107,24 @@ def is_here(path: str) -> bool:
         return False
 
 
-def folder_of(path: str) -> str:
-    """Give the folder of a path, in its own spelling; ``.`` for a bare name."""
+def folder_of(path: str, *, is_folder: Callable[[str], bool] = is_here) -> str:
+    """Give the folder of a path, in its own spelling; ``.`` for a bare name.
+
+    Of a member, ``ARCHIVE!MEMBER``, it is the archive's: there is no folder inside a file.
+    """
     ends = _SEPARATORS if _WINDOWS.match(path) else "/"
+    path = _outside(path, ends, is_folder)
     cut = max(path.rfind(end) for end in ends)
     return "." if cut < 0 else path[:cut] or path[: cut + 1]
+
+
+def _outside(path: str, ends: str, is_folder: Callable[[str], bool]) -> str:
+    """Give a path up to its first piece with a ``!`` that is no folder: the archive."""
+    for mark in re.finditer("!", path):
+        end = re.compile(f"[{re.escape(ends)}]").search(path, mark.end())
+        if end is not None and not is_folder(path[: end.start()]):
+            return path[: mark.start()]
+    return path
 
 
 def land(
@@ -128,7 +141,7 @@ def land(
     """
     cwd = original_cwd if isinstance(original_cwd, str) and original_cwd else None
     hint = landing_hint(cwd)
-    folder = folder_of(bundle_path)
+    folder = folder_of(bundle_path, is_folder=is_folder)
     if cwd is None:
         return Landing(None, cwd_available=False, grouped_to=folder, landing_hint=hint)
     if is_folder(cwd):

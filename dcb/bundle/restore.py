@@ -259,8 +259,8 @@ def _converted(
         raise BadInput("no conversation in the bundle", path=done.bundle, position="log")
     session.meta.id = plan.session_id or session.meta.id
     session.meta.cwd = cwd
-    exported = document.get("exportedAt")
-    now_ms = exported if _is_time(exported) else 0
+    exported: Any = document.get("exportedAt")
+    now_ms = int(exported) if _is_time(exported) else 0
     sink = _Sink()
     ctx = Context(ledger, Options(format=plan.to_options), now_ms)
     put(iter((session,)), sink, target, ctx)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import zipfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -13,9 +15,6 @@ from typer.testing import CliRunner, Result
 from converters.formats.dsh_bundle import document
 from dcb.cli import app
 from tests.paths import GOLDEN, ROOT, SHARED, needs_shared
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DSH = GOLDEN / "dsh" / "plain" / "input.jsonl"
 BUNDLE = GOLDEN / "dsh-bundle" / "plain" / "input.dshbundle.json"
@@ -104,6 +103,18 @@ def test_a_cwd_that_no_system_takes_is_one_that_is_not_here(tmp_path: Path, cwd:
     first, second, _ = records(result)
     assert (first["cwdAvailable"], first["groupedTo"]) == (False, str(two))
     assert second["status"] == "restored"
+
+
+def test_a_bundle_in_an_archive_lands_beside_the_archive(tmp_path: Path) -> None:
+    held = a_bundle(tmp_path / "a.dshbundle.json", source_session_id="a", cwd="/gone")
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.write(held, "sub/a.dshbundle.json")
+    into = tmp_path / "back"
+    result = dcb("restore", tmp_path / "z.zip", "--to", "dsh", "--into", into, "--json")
+    record = records(result)[0]
+    assert record["groupedTo"] == str(tmp_path)
+    header = json.loads(Path(record["paths"][0]).read_bytes().split(b"\n")[0])
+    assert header["cwd"] == str(tmp_path)
 
 
 def test_what_the_system_says_of_one_bundle_never_stops_the_rest(

@@ -52,6 +52,25 @@ def test_paths_of_any_platform(cwd: str, rule: str, windows: bool, mapped: str) 
     assert remap(cwd, [rule_of(rule)], windows=windows)[0] == mapped
 
 
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("z.zip!sub/a.json", "."),
+        ("z.zip!a.json", "."),
+        ("in/z.zip!a.json", "in"),
+        ("/in/z.zip!sub/deep/a.json", "/in"),
+        ("/z.zip!sub/a.json", "/"),
+        ("/in/z.zip!b.tar!c/a.json", "/in"),
+        ("/in/wow!/z.zip!sub/a.json", "/in/wow!"),
+        ("/in/wow!/a!b.json", "/in/wow!"),
+        ("C:\\in\\z.zip!sub/a.json", "C:\\in"),
+    ],
+)
+def test_the_folder_of_a_member_is_that_of_its_archive(path: str, folder: str) -> None:
+    found = land("/gone", path, is_folder=lambda name: name == "/in/wow!")
+    assert (found.grouped_to, found.cwd_available) == (folder, False)
+
+
 @pytest.mark.parametrize("text", ["", "=", "a=", "=b", "nothing", " = "])
 def test_bad_rules_are_usage_errors(text: str) -> None:
     with pytest.raises(UsageError):
