@@ -25,10 +25,11 @@ class Account:
     the format that the session came from, so its ``native`` members go back.
     """
 
-    __slots__ = ("_identity", "_itemize", "_kept", "_ledger", "own", "step", "turn")
+    __slots__ = ("_identity", "_itemize", "_kept", "_ledger", "own", "provider", "step", "turn")
 
     def __init__(self, ledger: Ledger, session: Session, *, own: bool = False) -> None:
         self.own = own
+        self.provider = session.provider
         self.turn: int | None = None
         self.step: int | None = None
         self._ledger = ledger

@@ -331,7 +331,7 @@ def _text_part(block: Text, account: Account) -> dict[str, Any]:
             account.members(extra, "image")
             return with_rest({"type": "image", "source": source}, native)
     entry = file_entry(block)
-    source = _file_source(entry, native) if entry else None
+    source = _file_source(entry, native, account) if entry else None
     if source is not None and entry is not None:
         account.members(extra, "attachments")
         more = {k: v for k, v in native.items() if k != "source"}
@@ -347,8 +347,13 @@ def _text_part(block: Text, account: Account) -> dict[str, Any]:
     return part
 
 
-def _file_source(entry: dict[str, Any], native: dict[str, Any]) -> dict[str, Any] | None:
-    """Give the source of a document; ``None`` where the API has no form for it."""
+def _file_source(
+    entry: dict[str, Any], native: dict[str, Any], account: Account
+) -> dict[str, Any] | None:
+    """Give the source of a document; ``None`` where the API has no form for it.
+
+    The id of a file means something only to the API that gave it.
+    """
     if isinstance(native.get("source"), dict):
         source: dict[str, Any] = native["source"]
         return source
@@ -361,6 +366,6 @@ def _file_source(entry: dict[str, Any], native: dict[str, Any]) -> dict[str, Any
         return {"type": "text", "media_type": media or "text/plain", "data": entry["text"]}
     if isinstance(entry.get("uri"), str):
         return {"type": "url", "url": entry["uri"]}
-    if isinstance(entry.get("id"), str):
+    if isinstance(entry.get("id"), str) and account.own:
         return {"type": "file", "file_id": entry["id"]}
     return None

@@ -30,6 +30,7 @@ __all__ = [
     "content",
     "exclusive",
     "identified",
+    "knows_files",
     "listed",
     "part_of",
     "reasoning",
@@ -336,7 +337,7 @@ def _text_part(block: Text, account: Account, kind: str) -> dict[str, Any]:
         account.members(extra, "image")
         return {"type": "image_url", "image_url": {"url": image["url"], **native}}
     entry = file_entry(block)
-    part = _file_part(entry) if entry else None
+    part = _file_part(entry, account) if entry else None
     if part is not None:
         account.members(extra, "attachments")
         return part
@@ -347,7 +348,12 @@ def _text_part(block: Text, account: Account, kind: str) -> dict[str, Any]:
     return with_rest({"type": kind, "text": block.text}, native)
 
 
-def _file_part(entry: dict[str, Any]) -> dict[str, Any] | None:
+def knows_files(account: Account) -> bool:
+    """Whether ids of files in the session are those of the OpenAI API, which both APIs share."""
+    return account.provider in ("openai-chat", "openai-responses")
+
+
+def _file_part(entry: dict[str, Any], account: Account) -> dict[str, Any] | None:
     """Give the ``file`` or ``input_audio`` part of an attachment that has bytes or an id."""
     data, media = entry.get("data"), entry.get("type")
     if entry.get("kind") == "audio":
@@ -366,7 +372,7 @@ def _file_part(entry: dict[str, Any]) -> dict[str, Any] | None:
         file["filename"] = entry["name"]
     if isinstance(data, str):
         file["file_data"] = as_data_url(media, data) if isinstance(media, str) else data
-    elif isinstance(entry.get("id"), str):
+    elif isinstance(entry.get("id"), str) and knows_files(account):
         file["file_id"] = entry["id"]
     else:
         return None

@@ -12,7 +12,7 @@ from converters.images import inline_image
 from converters.ir import Image, Reasoning, Text, ToolCallBlock
 from converters.shapes import openai_chat as chat
 from converters.shapes.attachments import as_data_url, file_block, file_entry, image_or_file
-from converters.shapes.openai_chat import rest, with_rest
+from converters.shapes.openai_chat import knows_files, rest, with_rest
 from converters.shapes.rows import text_of
 from converters.shapes.talk import plain
 
@@ -299,7 +299,7 @@ def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None
         account.members(extra, "image")
         return with_rest({"type": "input_image", **reference}, native)
     entry = file_entry(block)
-    file = _file_part(entry) if entry else None
+    file = _file_part(entry, account) if entry else None
     if file is not None:
         account.members(extra, "attachments")
         return file
@@ -315,7 +315,7 @@ def _part_of(block: Block, account: Account, kind: str) -> dict[str, Any] | None
     return part
 
 
-def _file_part(entry: dict[str, Any]) -> dict[str, Any] | None:
+def _file_part(entry: dict[str, Any], account: Account) -> dict[str, Any] | None:
     """Give the ``input_file`` part of an attachment with bytes, an address or an id."""
     data, media = entry.get("data"), entry.get("type")
     if entry.get("kind") == "image" and isinstance(data, str):
@@ -327,7 +327,7 @@ def _file_part(entry: dict[str, Any]) -> dict[str, Any] | None:
         part["file_data"] = as_data_url(media, data) if isinstance(media, str) else data
     elif isinstance(entry.get("uri"), str):
         part["file_url"] = entry["uri"]
-    elif isinstance(entry.get("id"), str):
+    elif isinstance(entry.get("id"), str) and knows_files(account):
         part["file_id"] = entry["id"]
     else:
         return None

@@ -244,3 +244,21 @@ def test_a_result_goes_to_the_newest_call_before_it() -> None:
     )
     found, _ = again(session, "openai-chat")
     assert answers(found) == [("f", [""]), ("f", ["of a"]), ("f", ["of c"])]
+
+
+def test_ids_of_files_go_only_to_the_api_that_gave_them() -> None:
+    part = {"type": "file", "file": {"filename": "r.pdf", "file_id": "file-1"}}
+    session, _ = given("openai-chat", {"role": "user", "content": [part]})
+    assert back(session) == [{"role": "user", "content": [part]}]
+    data, report = save(lookup("openai-responses")[0], [session])
+    assert b'"file_id": "file-1"' in data
+    assert not rules(report)
+    data, report = save(lookup("anthropic-messages")[0], [session])
+    assert b"file-1" not in data
+    assert b"[file: r.pdf]" in data
+    assert rules(report) == {"extra-dropped"}
+    session.provider = "anthropic-messages"
+    for name in ("openai-chat", "openai-responses"):
+        data, report = save(lookup(name)[0], [session])
+        assert b"file-1" not in data
+        assert rules(report) == {"extra-dropped"}
