@@ -50,9 +50,10 @@ def export(
     """Write one bundle per session into ``folder`` and keep its index.
 
     An unchanged source is not written again where its bundle is as it was written; a changed
-    one replaces its bundle when the new one is whole. An input that fails is given as such and
-    stops nothing. With a ``passphrase`` every bundle is sealed. The account of each input goes
-    to ``reports``.
+    one replaces its bundle when the new one is whole. An input or a session that fails is given
+    as such and stops nothing; the index says which sources are complete, so that the next run
+    tries the others again. With a ``passphrase`` every bundle is sealed. The account of each
+    input goes to ``reports``.
     """
     writer = _Writer(folder, job, passphrase)
     try:
@@ -95,12 +96,23 @@ class _Writer:
                     yield self._exported(source, entry.session_id, None, entry.name, "unchanged")
                 return
             counts: Counter[str] = Counter()
+            names: list[str] | None = []
             for draft, digest in drafts(unit, self._job, ledger):
                 number = counts[draft.session_id]
                 counts[draft.session_id] += 1
-                yield self._place(source, draft, digest, number)
+                try:
+                    done = self._place(source, draft, digest, number)
+                except DcbError as error:
+                    names = None
+                    done = Exported(source, draft.session_id, draft.title, None, "failed", error)
+                if names is not None and done.path is not None:
+                    names.append(done.path.name)
+                yield done
         except DcbError as error:
             yield Exported(source, None, None, None, "failed", error)
+        else:
+            if names is not None and unit.only is None:
+                self.manifest.complete(names)
 
     def _exported(
         self, source: str, session_id: str, title: str | None, name: str, status: Status
@@ -108,16 +120,26 @@ class _Writer:
         return Exported(source, session_id, title, self._folder / name, status)
 
     def _known(self, unit: Unit) -> list[Entry] | None:
-        """Give the entries of a source that is one unchanged file; it need not be read again."""
-        entries = self.manifest.of_source(unit.input.name)
-        if not entries or "sqlite" in unit.format.kinds:
+        """Give the entries of a source that is one unchanged file; it need not be read again.
+
+        All of its sessions must be there: what an interrupted run wrote are not all.
+        """
+        entries = [
+            entry
+            for entry in self.manifest.of_source(unit.input.name)
+            if entry.sessions and entry.options == self._options
+        ]
+        if not entries or unit.only is not None or "sqlite" in unit.format.kinds:
             return None
         if any(unit.input.files(pattern) for pattern in unit.format.companions):
             return None
-        if not all(self._current(entry) for entry in entries) or unit.input.head.is_dir:
+        if unit.input.head.is_dir:
             return None
         digest = blake3_of(unit.input)
-        return entries if all(entry.blake3 == digest for entry in entries) else None
+        entries = [entry for entry in entries if entry.blake3 == digest]
+        if any(entry.sessions != len(entries) for entry in entries):
+            return None
+        return entries if entries and all(map(self._current, entries)) else None
 
     def _current(self, entry: Entry) -> bool:
         return (

@@ -3,7 +3,9 @@
 ``{"manifest": "dcb-bundles", "version": 1, "bundles": [...]}``; an entry holds ``name``,
 ``sha256`` (of the file), ``sessionId``, ``source`` (as it was named), ``blake3`` (of the
 source) and ``dcb`` (the version that wrote it); where the source was not read with the
-defaults also ``options`` (such as ``branch=all``). Entries are sorted by name.
+defaults also ``options`` (such as ``branch=all``), and ``sessions``: how many the source
+gave. That is not there while not all of them are written (and in an index of an earlier
+version): such a source is read again. Entries are sorted by name.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from converters.errors import BadInput
 from dcb import files
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 __all__ = ["NAME", "Entry", "Manifest"]
@@ -33,6 +36,7 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     blake3: str
     dcb: str
     options: str = ""
+    sessions: int = 0
 
 
 class _Document(msgspec.Struct):
@@ -106,6 +110,14 @@ class Manifest:
         self._by_origin[origin] = entry
         self.by_name[entry.name] = entry
         self._changed = True
+
+    def complete(self, names: Collection[str]) -> None:
+        """Note that these are the bundles of all the sessions of a source."""
+        for name in names:
+            entry = self.by_name.get(name)
+            if entry is not None and entry.sessions != len(names):
+                entry.sessions = len(names)
+                self._changed = True
 
     def save(self) -> None:
         """Write the index if anything changed, whole or not at all."""

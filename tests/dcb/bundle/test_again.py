@@ -1,0 +1,104 @@
+"""Exporting again: what an earlier run left undone, and what the index knows of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from converters.errors import OutputError
+from converters.reading import Unit, units
+from converters.types import Options
+from dcb import files
+from dcb.bundle.drafts import Job
+from dcb.bundle.export import export
+from dcb.bundle.manifest import NAME, Manifest
+from tests.dcb.bundle.bundles import NOW, QUESTION, exported
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+JOB = Job(NOW, "0.0.1", Options())
+
+
+def several(path: Path, count: int = 4) -> Path:
+    """Write one file of several sessions."""
+    path.parent.mkdir(exist_ok=True)
+    documents = [
+        {**QUESTION, "meta": {"id": f"s-{n}", "createdAt": n}, "title": f"T{n}"}
+        for n in range(count)
+    ]
+    path.write_text(json.dumps(documents), "utf-8")
+    return path
+
+
+def statuses(path: Path, out: Path, **how: Any) -> list[str]:
+    return [one.status for one in exported([path], out, **how)]
+
+
+def index(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / NAME).read_bytes())
+    return found
+
+
+# -- all sessions of a source ------------------------------------------------------------------
+
+
+def test_an_interrupted_export_is_completed_by_the_next(tmp_path: Path) -> None:
+    path, out = several(tmp_path / "many.json"), tmp_path / "out"
+    (unit,) = (u for u in units(path) if isinstance(u, Unit))
+    running = export([unit], out, JOB)
+    assert [next(running).status, next(running).status] == ["written"] * 2
+    running.close()  # type: ignore[attr-defined]
+    assert len(index(out)["bundles"]) == 2
+    assert statuses(path, out) == ["unchanged"] * 2 + ["written"] * 2
+    assert {entry["sessions"] for entry in index(out)["bundles"]} == {4}
+    assert statuses(path, out) == ["unchanged"] * 4
+
+
+def test_a_session_that_cannot_be_written_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, out = several(tmp_path / "many.json"), tmp_path / "out"
+    real = files.write_whole
+
+    def full(target: Path, data: bytes, **how: Any) -> None:
+        if target.name.startswith("T1"):
+            raise OutputError("cannot write: no space", path=str(target))
+        real(target, data, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_whole", full)
+        found = exported([path], out)
+    assert [one.status for one in found] == ["written", "failed", "written", "written"]
+    assert (found[1].session_id, found[1].path) == ("s-1", None)
+    assert statuses(path, out) == ["unchanged", "written", "unchanged", "unchanged"]
+
+
+def test_a_source_read_in_part_is_not_complete(tmp_path: Path) -> None:
+    path, out = several(tmp_path / "many.json"), tmp_path / "out"
+    (unit,) = (u for u in units(path) if isinstance(u, Unit))
+
+    def only(name: str) -> list[str]:
+        wanted = unit._replace(only=frozenset({name}))
+        return [f"{one.session_id} {one.status}" for one in export([wanted], out, JOB)]
+
+    assert only("s-1") == ["s-1 written"]
+    assert only("s-2") == ["s-2 written"]
+    assert statuses(path, out) == ["written", "unchanged", "unchanged", "written"]
+    assert only("s-1") == ["s-1 unchanged"]
+    assert statuses(path, out) == ["unchanged"] * 4
+
+
+def test_an_index_that_does_not_say_what_is_complete_is_read(tmp_path: Path) -> None:
+    path, out = several(tmp_path / "many.json"), tmp_path / "out"
+    exported([path], out)
+    document = index(out)
+    for entry in document["bundles"]:
+        del entry["sessions"]
+    del document["bundles"][2]
+    (out / NAME).write_text(json.dumps(document), "utf-8")
+    assert len(Manifest.load(out, (out / NAME).read_bytes()).by_name) == 3
+    assert statuses(path, out) == ["unchanged"] * 4
+    assert len(index(out)["bundles"]) == 4
