@@ -7,8 +7,9 @@ message per line; columns ``conversations``, ``conversation``, ``dialog``, ``dia
 ``name`` and ``arguments``); ``observation``, ``tool``, ``function_response``,
 ``tool_response``. Unknown roles are counted, the row survives. In answers a leading
 ``<think>`` is reasoning and ``<tool_call>`` JSON is a call, results may stand in
-``<tool_response>`` (the Hermes conventions). ``<image>`` tokens take the row's ``images``
-in order.
+``<tool_response>`` (the Hermes conventions); text around one belongs to its result, other
+members inside it are ``x-dcb.response``. ``<image>`` tokens take the row's ``images`` in
+order, in every message; those of a system prompt are kept beside it.
 
 A record is a message, in files of many rows also each row. Kept in ``x-dcb``: system
 prompts, role names and members of other kinds, the row's other columns.

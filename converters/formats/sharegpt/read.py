@@ -92,13 +92,13 @@ def _row(row: Row, ledger: Ledger) -> Session:
     talk = _Reader(ledger, images if isinstance(images, list) else [])
     taken = {column}
     if isinstance(value.get("system"), str) and value["system"]:
-        talk.add_system(value["system"])
+        talk.system_text(value["system"], None, f"{row.place}/system")
         ledger.note("system-prompt-aside", f"{row.place}/system")
         native["systemColumn"] = True
         taken.add("system")
     ledger.seen(len(messages))
     talk.add(messages, f"{row.place}/{column}")
-    if talk.images and talk.used:
+    if 0 < talk.used < len(talk.images):
         ledger.note("attachment-skipped", f"{row.place}/images", len(talk.images) - talk.used)
     if talk.used:
         taken.add("images")
@@ -136,6 +136,9 @@ class _Reader(Talk):
                 value = jsonio.dumps(value).decode()
             if role is None:
                 self.ledger.skipped("role-unknown", place, kind=name[:40])
+                passed = len(self.passed(value))
+                if passed:
+                    self.ledger.note("attachment-skipped", place, passed)
             elif not value:
                 self.ledger.skipped("empty-message", place, kind=name)
             else:
@@ -147,11 +150,15 @@ class _Reader(Talk):
             native["from"] = message["from"]
         extra: Extra | None = {"native": native} if native else None
         if role == "system":
-            self.add_system(value, native or None)
+            self.system_text(value, native or None, place)
             self.ledger.aside("system-prompt-aside", place)
             return
         if role == "result":
-            attached, rules = self.attach(_results(value, extra), place)
+            results = [
+                given._replace(content=self._with_images(given.content, place))
+                for given in _results(value, extra)
+            ]
+            attached, rules = self.attach(results, place)
             self.fate(rules, place, kept=bool(attached), kind=role)
             return
         if role == "user":
@@ -162,6 +169,21 @@ class _Reader(Talk):
             self.name_calls(found, place)
             self.builder.step(found, extra=extra)
         self.ledger.mapped()
+
+    def system_text(self, text: str, message: dict[str, Any] | None, place: Place) -> None:
+        """Keep a system prompt, and beside it the images that its tokens stand for."""
+        self.add_system(text, message)
+        images = self.passed(text)
+        if images:
+            self.notes[-1]["images"] = images
+            self.ledger.note("attachment-aside", place, len(images))
+
+    def passed(self, text: Any) -> list[Any]:
+        """Give the images of the tokens in a text that has no place for them; they are used."""
+        count = text.count(IMAGE) if isinstance(text, str) else 0
+        found = self.images[self.used : self.used + count]
+        self.used += len(found)
+        return found
 
     def _with_images(self, found: list[Block], place: Place) -> list[Block]:
         """Put the row's images where the tokens stand."""

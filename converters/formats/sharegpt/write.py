@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write"]
 
+_MARKS = (IMAGE, CALL[0], THINK[0])
 _WRAP = len(CALL[0]) + len(CALL[1]) + 2
 
 
@@ -36,7 +37,8 @@ class _Writer:
         self.session = session
         self.account = Account(ctx.ledger, session, own=session.provider == ID)
         self.out: list[dict[str, Any]] = []
-        self.images: list[str] = []
+        self.images: list[tuple[int, Any]] = []
+        """The images, each with the number of the message whose text it is in."""
 
     def row(self) -> dict[str, Any]:
         """Give the whole row."""
@@ -44,13 +46,20 @@ class _Writer:
         native = account.native(session.extra)
         around = dict(envelope.around_of(native))
         standing = []
+        aside: dict[int, list[Any]] = {}
         for index, (text, note) in enumerate(system_places(session, native)):
+            images = note.get("images")
+            images = images if isinstance(images, list) and account.own else []
+            if text.count(IMAGE) > len(images):
+                account.note("text-changed", "text that looks like an element")
             if index == 0 and native.get("systemColumn"):
                 around["system"] = text
+                self.images += [(-1, image) for image in images]
                 continue
             more = note.get("message")
             message = {"from": "system", "value": text, **(more if isinstance(more, dict) else {})}
             standing.append((place_of(note), message))
+            aside[id(message)] = images
         walk = Walk(session, account, standing, self.out)
         for turn in walk.turns():
             self.prompt(turn)
@@ -58,8 +67,11 @@ class _Writer:
                 self.step(step)
         column = native.get("column")
         row = {**around, column if isinstance(column, str) else COLUMNS[0]: self.out}
+        for number, message in enumerate(self.out):
+            self.images += [(number, image) for image in aside.get(id(message), ())]
         if self.images:
-            row["images"] = self.images
+            self.images.sort(key=lambda placed: placed[0])
+            row["images"] = [image for _, image in self.images]
         account.fields(
             session,
             title=row.get("title") == session.title,
@@ -87,27 +99,27 @@ class _Writer:
         self.out.append({"from": "human", "value": text, **account.native(turn.extra)})
         account.members(turn.extra)
 
-    def text(self, blocks: list[Block]) -> str:
-        """Give texts and image tokens as one text."""
+    def text(self, blocks: list[Block], marks: tuple[str, ...] = _MARKS) -> str:
+        """Give texts and image tokens as one text; ``marks`` are elements when read again."""
         account, text, open_text = self.account, "", False
         for block in blocks:
             if isinstance(block, Image) and block.data is not None:
                 account.kept("block.image")
                 account.members(block.extra)
-                self.images.append(as_data_url(block.media_type, block.data))
+                self.images.append((len(self.out), as_data_url(block.media_type, block.data)))
                 text, open_text = text + IMAGE, False
             elif isinstance(block, Text):
                 account.kept("block.text")
                 image = block.extra.get("image") if block.extra else None
                 if isinstance(image, dict) and isinstance(image.get("url"), str):
-                    self.images.append(image["url"])
+                    self.images.append((len(self.out), image["url"]))
                     account.members(block.extra, "image")
                     text, open_text = text + IMAGE, False
                     continue
                 account.members(block.extra)
                 if open_text:
                     account.note("text-changed", "texts joined")
-                if any(mark in block.text for mark in (IMAGE, CALL[0], THINK[0])):
+                if any(mark in block.text for mark in marks):
                     account.note("text-changed", "text that looks like an element")
                 text = f"{text}\n{block.text}" if open_text else text + block.text
                 open_text = True
@@ -209,25 +221,11 @@ class _Writer:
         account.time(result.time)
         if result.is_error:
             account.lost("error-mark-dropped", "error")
-        texts = []
-        for block in result.content:
-            if isinstance(block, Text):
-                account.kept("block.text")
-                texts.append(block.text)
-            elif isinstance(block, Image):
-                account.lost("image-text", "block.image")
-                texts.append("[image]")
-            else:
-                account.foreign(block)
-                continue
-            account.members(block.extra)
-        if len(texts) > 1:
-            account.note("text-changed", "result joined", len(texts) - 1)
         minted = account.own and call is not None and (call.extra or {}).get("minted") is True
         body: dict[str, Any] = {} if minted else {"tool_call_id": result.tool_call_id}
         if call is not None:
             body["name"] = call.name
-        body["content"] = "\n".join(texts)
+        body["content"] = self.text(result.content, (IMAGE,))
         more = result.extra.get("response") if result.extra and account.own else None
         if isinstance(more, dict):
             body |= {name: value for name, value in more.items() if name not in body}

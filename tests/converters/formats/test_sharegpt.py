@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from converters.ir import Text
+from converters.ir import Session, Text, prompt_of
 from converters.registry import lookup
-from tests.converters.formats.chat_sessions import load, save
+from tests.converters.formats.chat_sessions import load, rules, save
+from tests.reading import counts
 
 (SHAREGPT,) = lookup("sharegpt")
 CALL = '<tool_call>\n{"name":"f","arguments":{}}\n</tool_call>'
@@ -40,3 +41,45 @@ def test_members_of_a_result_that_are_no_texts_are_kept() -> None:
     (result,) = session.turns[0].steps[0].tool_results
     assert result.content == [Text("null")]
     assert result.extra == {"response": {"name": 7, "tool_call_id": 5}}
+
+
+def addresses(session: Session) -> list[str]:
+    """Give the addresses of the images in the prompts and results."""
+    blocks = [block for turn in session.turns for block in prompt_of(turn)]
+    steps = [step for turn in session.turns for step in turn.steps]
+    blocks += [block for step in steps for r in step.tool_results for block in r.content]
+    return [block.extra["image"]["url"] for block in blocks if block.extra is not None]
+
+
+def test_every_message_takes_the_images_of_its_tokens() -> None:
+    data = row(
+        ("system", "<image> is the logo"),
+        ("narrator", "<image>"),
+        ("human", "<image>q"),
+        ("gpt", CALL),
+        ("observation", "out: <image>"),
+        ("human", "<image>q"),
+        ("gpt", "a"),
+        images=["first", "logo", "none", "one", "out", "two", "over"],
+        system="first <image>",
+    )
+    sessions, report = load(SHAREGPT, data)
+    assert addresses(sessions[0]) == ["one", "two", "out"]
+    assert sessions[0].extra is not None
+    assert sessions[0].extra["system"] == ["first <image>", "<image> is the logo"]
+    assert counts(report)["attachment-aside"] == 2
+    assert counts(report)["attachment-skipped"] == 1 + 1 + 3  # unknown role, over, no bytes
+    written, report = save(SHAREGPT, sessions)
+    assert "text-changed" not in rules(report)
+    assert json.loads(written)["images"] == ["first", "logo", "one", "out", "two"]
+    again, _ = load(SHAREGPT, written)
+    assert addresses(again[0]) == ["one", "two", "out"]
+
+
+def test_a_token_in_a_system_prompt_of_another_format_is_counted() -> None:
+    messages = [
+        {"role": "system", "content": "<image> marks one"},
+        {"role": "user", "content": "q"},
+    ]
+    sessions, _ = load(lookup("openai-chat")[0], json.dumps(messages).encode())
+    assert "text-changed" in rules(save(SHAREGPT, sessions)[1])
