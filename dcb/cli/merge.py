@@ -23,17 +23,18 @@ from dcb.cli.brief import (
     BulletsOption,
     CopyOption,
     ForceOption,
-    MaxTokensOption,
     OutputOption,
     SessionOption,
     deliver,
     record,
 )
+from dcb.settings import Settings
 from dcb.snapshot.brief import brief_of
 from dcb.snapshot.document import write
 from dcb.snapshot.merge import POLICIES
 from dcb.snapshot.merge import merge as fuse
 from dcb.snapshot.profile import profile_of
+from dcb.snapshot.tokens import estimate_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,12 @@ def merge(
     profile: ProfileOption = None,
     from_: FromOption = None,
     session: SessionOption = None,
-    max_tokens: MaxTokensOption = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens", min=256, max=32768, help="Budget for a transcript and for the snapshot."
+        ),
+    ] = None,
     bullets: BulletsOption = None,
     summary: SummaryOption = None,
     llm_base_url: LlmBaseUrlOption = None,
@@ -78,7 +84,7 @@ def merge(
     """Merge BASE (known before) and OVERLAY (known now); transcripts are compiled on the fly.
 
     Entries and bullets add up; preferences that disagree are decided by the policy and
-    listed in the report.
+    listed in the report. A snapshot keeps to --max-tokens, without it to what a check allows.
     """
     if as_ not in ("brief", "snapshot"):
         raise UsageError(f"--as is brief or snapshot, not {as_!r}")
@@ -96,8 +102,11 @@ def merge(
     )
     loader = Loader(chosen, compiling, passphrase_file, from_, session)
     old, new = loader.load(base), loader.load(overlay)
-    merged = fuse(old, new, name, chosen)
+    budget = _budget(max_tokens) if as_ == "snapshot" or save else None
+    merged = fuse(old, new, name, chosen, max_tokens=budget)
     _summarize(merged)
+    if budget is not None:
+        _say_budget(merged, budget)
     if as_ == "snapshot":
         text, about = _document(merged, chosen)
     else:
@@ -105,6 +114,8 @@ def merge(
         text, about = made.text, record(made)
     about["doubles"] = merged.doubles
     about["warnings"] = loader.losses
+    if merged.budget is not None:
+        about["budget"] = merged.budget
     deliver(text, about, [base, overlay], output, copy=copy, force=force, json=json)
     if save:
         _save(merged, passphrase_file)
@@ -116,6 +127,35 @@ def _summarize(merged: Merged) -> None:
     if merged.doubles:
         parts.append(f"{merged.doubles} doubles left out")
     _run.say("; ".join(parts))
+
+
+def _budget(given: int | None) -> int:
+    """Give the budget of the merged snapshot: the option, a setting, else the most there is.
+
+    The default of a compile would halve what two compiled snapshots have to say, so that
+    only a setting that differs from it counts as one.
+    """
+    from dcb.checking import MOST_TOKENS
+
+    setting = current().max_tokens
+    return given or (setting if setting != Settings().max_tokens else MOST_TOKENS)
+
+
+def _say_budget(merged: Merged, budget: int) -> None:
+    """Say what the budget left out, or that the merge of the profile keeps to none."""
+    report = merged.budget
+    if report is not None:
+        counts = (
+            (report.dropped_verbatim, "entries"),
+            (report.dropped_bullets, "bullets"),
+            (report.dropped_preferences, "preferences"),
+        )
+        left = ", ".join(f"{name} {count}" for count, name in counts if count)
+        _run.say(f"warning: over-budget: left out to keep to {budget} tokens: {left}")
+        return
+    tokens = estimate_snapshot(merged.snapshot)
+    if tokens > budget:
+        _run.say(f"warning: over-budget: {tokens} tokens are over the budget of {budget}")
 
 
 def _document(merged: Merged, profile: Profile) -> tuple[str, dict[str, Any]]:

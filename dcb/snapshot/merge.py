@@ -7,7 +7,8 @@ different values are a conflict: a policy decides it, and the report says how.
 unknown policy acts as ``newWins``, the token estimate counts items, ids stay. The
 published rules name preferences by scope and key (under one name whichever dialect
 wrote it), keep code that differs in blanks or case, number the entries anew, and give
-the result an id of its own.
+the result an id of its own. Under ``published`` the result can be held to a token budget,
+by the rules of a compile; program 0.2.0 has none here.
 
 Source: published architecture, section 7.1; program 0.2.0, fusion.
 """
@@ -24,6 +25,7 @@ from msgspec.structs import replace
 
 from converters.errors import UsageError
 from converters.text import JS_SPACE
+from dcb.snapshot.budget import BudgetReport, apply_budget
 from dcb.snapshot.compiling import Stamp, sequence_id
 from dcb.snapshot.document import body_of
 from dcb.snapshot.lexicon import builtin
@@ -60,11 +62,15 @@ class Conflict(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, 
 
 
 class Merged(NamedTuple):
-    """The merged snapshot, its conflicts, and how many doubles came in once only."""
+    """The merged snapshot, its conflicts, and how many doubles came in once only.
+
+    ``budget`` lists what a budget left out; ``None`` where none was applied.
+    """
 
     snapshot: Snapshot
     conflicts: tuple[Conflict, ...]
     doubles: int
+    budget: BudgetReport | None = None
 
 
 class _Rules(NamedTuple):
@@ -72,8 +78,8 @@ class _Rules(NamedTuple):
 
     ``check`` gives the policy to use for a name; ``same`` the preference under its
     common name; ``named`` what makes two preferences one; ``entry`` and ``bullet`` the
-    keys of doubles; ``base_doubles``: whether entries inside the base count as doubles;
-    ``finish`` gives ids and estimates.
+    keys of doubles; ``trim`` numbers the entries and keeps to a budget; ``finish`` gives
+    ids and estimates.
     """
 
     check: Callable[[str], str]
@@ -82,15 +88,22 @@ class _Rules(NamedTuple):
     scoped: bool
     entry: Callable[[VerbatimEntry], Hashable]
     bullet: Callable[[str], str]
+    trim: Callable[[Snapshot, Profile, int | None], tuple[Snapshot, BudgetReport | None]]
     finish: Callable[[Snapshot, Snapshot, Snapshot, Profile], Snapshot]
 
 
 def merge(
-    base: Snapshot, overlay: Snapshot, policy: str = "newWins", profile: Profile = PUBLISHED
+    base: Snapshot,
+    overlay: Snapshot,
+    policy: str = "newWins",
+    profile: Profile = PUBLISHED,
+    *,
+    max_tokens: int | None = None,
 ) -> Merged:
     """Merge ``overlay`` into ``base``; neither is changed.
 
-    :class:`UsageError` for an unknown policy in ``published``.
+    ``max_tokens`` is the budget of the result; without one nothing is left out but
+    doubles. :class:`UsageError` for an unknown policy in ``published``.
     """
     rules = _RULES[profile.id]
     name = rules.check(policy)
@@ -105,7 +118,9 @@ def merge(
         tags=tuple(dict.fromkeys(base.meta.tags + overlay.meta.tags)),
     )
     merged = Snapshot(meta=meta, verbatim=verbatim, summary=summary, preferences=preferences)
-    return Merged(rules.finish(merged, base, overlay, profile), conflicts, twice + repeated)
+    kept, report = rules.trim(merged, profile, max_tokens)
+    finished = rules.finish(kept, base, overlay, profile)
+    return Merged(finished, conflicts, twice + repeated, report)
 
 
 class _Decision(NamedTuple):
@@ -231,18 +246,34 @@ def _count_items(merged: Snapshot, base: Snapshot, overlay: Snapshot, profile: P
     return replace(merged, meta=replace(merged.meta, token_estimate=count))
 
 
-def _name_anew(merged: Snapshot, base: Snapshot, overlay: Snapshot, profile: Profile) -> Snapshot:
-    """Give numbers to the entries, an id that says what was merged, and the real estimate."""
+def _all(merged: Snapshot, profile: Profile, budget: int | None) -> tuple[Snapshot, None]:
+    """Leave out nothing, as program 0.2.0."""
+    del profile, budget
+    return merged, None
+
+
+def _within(
+    merged: Snapshot, profile: Profile, budget: int | None
+) -> tuple[Snapshot, BudgetReport | None]:
+    """Give the entries numbers, which the report names, then keep what a compile would."""
     numbered = tuple(
         replace(entry, id=sequence_id("v", n)) for n, entry in enumerate(merged.verbatim, 1)
     )
+    merged = replace(merged, verbatim=numbered)
+    if budget is None or estimate_snapshot(merged) <= budget:
+        return merged, None
+    return apply_budget(merged, budget, profile.compiling.order)
+
+
+def _name_anew(merged: Snapshot, base: Snapshot, overlay: Snapshot, profile: Profile) -> Snapshot:
+    """Give an id that says what was merged, and the real estimate."""
     meta = replace(
         merged.meta,
         created_at=max(base.meta.created_at, overlay.meta.created_at),
         checksum="",
         encrypted=False,
     )
-    finished = replace(merged, meta=meta, verbatim=numbered)
+    finished = replace(merged, meta=meta)
     body = body_of(profile.writing.prepare(finished).snapshot, profile)
     both = f"{base.meta.snapshot_id}\n{overlay.meta.snapshot_id}"
     meta = replace(
@@ -261,6 +292,7 @@ _RULES: Final = {
         scoped=True,
         entry=lambda entry: PUBLISHED.compiling.double(entry.kind, entry.content),
         bullet=_folded,
+        trim=_within,
         finish=_name_anew,
     ),
     "plugin": _Rules(
@@ -270,6 +302,7 @@ _RULES: Final = {
         scoped=False,
         entry=lambda entry: _packed(entry.content),
         bullet=_packed,
+        trim=_all,
         finish=_count_items,
     ),
 }

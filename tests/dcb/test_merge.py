@@ -145,6 +145,21 @@ def test_result_is_a_snapshot_of_its_own() -> None:
     assert again.meta.title == "融合上下文：title base"
 
 
+def test_the_result_keeps_to_a_budget_and_says_what_that_left_out() -> None:
+    base = snapshot("b", wish("k", "v"), verbatim=(entry("old " * 90), entry("must", "directive")))
+    overlay = snapshot("o", verbatim=(entry("new " * 90, "code"),))
+    whole = merge(base, overlay, max_tokens=300)
+    assert (whole.budget, whole) == (None, merge(base, overlay))
+    merged = merge(base, overlay, max_tokens=150)
+    assert [e.id for e in merged.snapshot.verbatim] == ["v-001", "v-002"]
+    assert merged.budget is not None
+    assert [(d.item, d.reason) for d in merged.budget.dropped] == [("v-003", "does-not-fit")]
+    assert merged.snapshot.meta.token_estimate == estimate_snapshot(merged.snapshot) <= 150
+    assert merged.snapshot.meta.snapshot_id != whole.snapshot.meta.snapshot_id
+    plugin = merge(base, overlay, profile=PLUGIN, max_tokens=150)
+    assert (plugin.budget, len(plugin.snapshot.verbatim)) == (None, 3)
+
+
 TEXT = st.text(st.sampled_from("ab X|\n中`#"), min_size=1, max_size=8)
 WISHES = st.builds(wish, st.sampled_from(["k", "l"]), TEXT, st.integers(0, 3))
 SNAPSHOTS = st.builds(

@@ -109,3 +109,32 @@ def test_a_snapshot_without_an_id_is_named_and_stops_no_other(world: Path) -> No
         assert '"saved":"t"' in done.stdout
     assert [row["snapshotId"] for row in lines(run("store", "list", "--json"))] == ["t"]
     assert lines(run("store", "import", "a.md", "--new-id", "--json"))[0]["state"] == "new"
+
+
+def test_a_merged_snapshot_keeps_to_the_budget(world: Path) -> None:
+    put(world / "a.md", snapshot("a", text="最终采用方案 A。" * 30))
+    put(world / "b.md", snapshot("b", text="最终采用方案 B。" * 30))
+    args = ("merge", "a.md", "b.md", "--as", "snapshot")
+    whole = run(*args)
+    assert len(document.parse(whole.stdout).verbatim) == 2
+    assert "over-budget" not in whole.stderr
+    done = run(*args, "--max-tokens", "300", "-o", "m.md")
+    assert "warning: over-budget: left out to keep to 300 tokens: entries 1\n" in done.stderr
+    assert run("check", "m.md", "--max-tokens", "300").exit_code == 0
+    (record,) = lines(run(*args, "--max-tokens", "300", "--json"))
+    assert [one["item"] for one in record["budget"]["dropped"]] == ["v-002"]
+    assert record["tokenEstimate"] <= 300
+    plugin = run(*args, "--max-tokens", "300", "--profile", "plugin")
+    assert "tokens are over the budget of 300" in plugin.stderr
+    (world / "dcb.toml").write_text("max-tokens = 300\n")
+    assert document.parse(run(*args).stdout).verbatim == document.parse(
+        (world / "m.md").read_text(encoding="utf-8")
+    ).verbatim  # fmt: skip
+
+
+def test_a_merge_never_passes_what_a_check_allows(world: Path) -> None:
+    put(world / "a.md", snapshot("a", text="长" * 20_000))
+    put(world / "b.md", snapshot("b", text="短" * 20_000))
+    done = run("merge", "a.md", "b.md", "--as", "snapshot", "-o", "m.md")
+    assert "left out to keep to 32768 tokens: entries 1" in done.stderr
+    assert run("check", "m.md").exit_code == 0
