@@ -138,11 +138,12 @@ def _session(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> Ses
     around = dict(value)
     for name in (question, answer, "rejected" if answer == "chosen" else answer):
         around.pop(name, None)
+    talk = Conversation(ctx)
+    _before(row, talk, around)
     if isinstance(value[question], str) and isinstance(side, str):
-        talk = Talk(ctx.ledger)
         _text_turns(row, (value[question], side), talk, around, native)
     else:
-        talk = _chat_turns(row, columns, side, ctx)
+        _chat_turns(row, columns, side, talk)
     if columns != _ALPACA:
         native["columns"] = [question, answer]
     around.pop("title", None)
@@ -153,13 +154,8 @@ def _session(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> Ses
     return session
 
 
-def _text_turns(
-    row: Row,
-    pair: tuple[str, str],
-    talk: Talk,
-    around: dict[str, Any],
-    native: dict[str, Any],
-) -> None:
+def _before(row: Row, talk: Talk, around: dict[str, Any]) -> None:
+    """Take what columns give ahead of the pair: the system prompt, and earlier turns."""
     value = row.value
     if isinstance(value.get("system"), str) and value["system"]:
         talk.add_system(value["system"])
@@ -174,6 +170,16 @@ def _text_turns(
                 _turn(texts[0], texts[1], talk)
             else:
                 talk.ledger.note("malformed-turn", f"{row.place}/history/{index}")
+
+
+def _text_turns(
+    row: Row,
+    pair: tuple[str, str],
+    talk: Talk,
+    around: dict[str, Any],
+    native: dict[str, Any],
+) -> None:
+    value = row.value
     prompt, answer = pair
     more = value.get("input") if "instruction" in value else None
     if isinstance(more, str):
@@ -191,13 +197,12 @@ def _turn(question: str, answer: str, talk: Talk) -> None:
         talk.builder.step([Text(answer)])
 
 
-def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> Talk:
+def _chat_turns(row: Row, columns: tuple[str, str], side: Any, found: Conversation) -> None:
     """Read a row whose prompt or answer is a list of chat messages."""
-    found = Conversation(ctx)
     prompt = row.value[columns[0]]
     whole = isinstance(side, list) and any(item.get("role") == "user" for item in side)
     if isinstance(prompt, list) and not (whole and side[: len(prompt)] == prompt):
-        ctx.ledger.seen(len(prompt))
+        found.ledger.seen(len(prompt))
         found.add(prompt, f"{row.place}/{columns[0]}")
     elif isinstance(prompt, str) and prompt and not whole:
         found.builder.prompt([Text(prompt)])
@@ -205,9 +210,8 @@ def _chat_turns(row: Row, columns: tuple[str, str], side: Any, ctx: Context) -> 
         if side:
             found.builder.step([Text(side)])
     else:
-        ctx.ledger.seen(len(side))
+        found.ledger.seen(len(side))
         found.add(side, f"{row.place}/{columns[1]}")
-    return found
 
 
 def write(sessions: Iterable[Session], sink: Sink, ctx: Context) -> None:
