@@ -33,7 +33,7 @@ from dcb.snapshot.brief import brief_of
 from dcb.snapshot.document import write
 from dcb.snapshot.merge import POLICIES
 from dcb.snapshot.merge import merge as fuse
-from dcb.snapshot.profile import profile_of
+from dcb.snapshot.profile import PUBLISHED, profile_of
 from dcb.snapshot.tokens import estimate_snapshot
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ def merge(
     if name not in POLICIES:
         raise UsageError(f"no policy {name!r}", hint=f"policies are {', '.join(POLICIES)}")
     chosen = profile_of(profile or current().profile)
+    if save and chosen is not PUBLISHED:
+        raise UsageError(
+            f"--save and the profile {chosen.id} do not go together: its merge has the id of"
+            " BASE and would take its place in the store",
+            hint="give --profile published, or write the result with -o FILE alone",
+        )
     compiling = compile_options(
         chosen,
         max_tokens=max_tokens,

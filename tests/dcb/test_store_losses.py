@@ -138,3 +138,18 @@ def test_a_merge_never_passes_what_a_check_allows(world: Path) -> None:
     done = run("merge", "a.md", "b.md", "--as", "snapshot", "-o", "m.md")
     assert "left out to keep to 32768 tokens: entries 1" in done.stderr
     assert run("check", "m.md").exit_code == 0
+
+
+def test_a_merge_of_the_program_takes_no_place_in_the_store(world: Path) -> None:
+    put(world / "a.md", snapshot("a", text="one"))
+    put(world / "b.md", snapshot("b", text="two"))
+    run("store", "save", "a.md")
+    args = ("merge", "a.md", "b.md", "--as", "snapshot", "--save", "-o", "m.md")
+    done = run(*args, "--profile", "plugin")
+    assert (done.exit_code, "--profile published" in done.stderr) == (2, True)
+    (world / "dcb.toml").write_text('profile = "plugin"\n')
+    assert run(*args).exit_code == 2
+    assert not (world / "m.md").exists()
+    assert run(*args, "--profile", "published").exit_code == 0
+    assert "two" not in run("store", "show", "a").stdout
+    assert len(lines(run("store", "list", "--json"))) == 2
