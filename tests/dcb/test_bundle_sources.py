@@ -19,7 +19,7 @@ from converters.reading import Unit
 from converters.types import Context, Format, Input, Match, Options
 from dcb.bundle import rows
 from dcb.bundle.drafts import Draft, Job, drafts
-from dcb.bundle.native import Recorder
+from dcb.bundle.native import Recorder, file_entry
 from dcb.bundle.reopen import reopen
 from dcb.bundle.slices import parts, wrapped
 
@@ -279,11 +279,29 @@ def test_a_database_is_rebuilt_value_by_value() -> None:
     assert before[0].rows[-1] == [9, {"text": "/0E="}]
 
 
+ENDLESS = (
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT count(*) AS x FROM c"
+)
+
+
 @pytest.mark.parametrize(
     "table",
     [
         rows.Table("t", "DROP TABLE x", ["a"], []),
         rows.Table("t", "CREATE TABLE t (", ["a"], []),
+        rows.Table("t", f"CREATE TABLE t AS {ENDLESS}", ["x"], []),
+        rows.Table("t", f"CREATE TABLE IF NOT EXISTS t AS {ENDLESS}", ["x"], []),
+        rows.Table("t", "CREATE TABLE t AS SELECT 1 AS a", ["a"], []),
+        rows.Table("t", "CREATE TABLE t AS VALUES (1)", ["column1"], []),
+        rows.Table("t", "CREATE TABLE temp.t (a)", ["a"], []),
+        rows.Table("t", "CREATE TABLE t (a); ATTACH 'x' AS y", ["a"], []),
+        rows.Table("t", "CREATE VIEW t AS SELECT 1 AS a", ["a"], []),
+        rows.Table("t", "CREATE VIRTUAL TABLE t USING fts5(a)", ["a"], []),
+        rows.Table("t", "PRAGMA user_version=1", [], []),
+        rows.Table("t", "CREATE TABLE t (a, b AS (a || a) STORED)", ["a"], [["x"]]),
+        rows.Table("t", "CREATE TABLE t (a, b AS (a || a) UNIQUE)", ["a"], [["x"]]),
+        rows.Table("t", "CREATE TABLE t (a, b DEFAULT (hex(randomblob(9))))", ["a"], [["x"]]),
+        rows.Table("sqlite_master", "CREATE TABLE t (a)", ["sql"], [["x"]]),
         rows.Table("t", "CREATE TABLE t (a)", ["b"], [[1]]),
         rows.Table("t", "CREATE TABLE t (a)", ["a"], [[1, 2]]),
         rows.Table("t", "CREATE TABLE t (a)", ["a"], [[{"base64": "!"}]]),
@@ -295,6 +313,34 @@ def test_a_database_is_rebuilt_value_by_value() -> None:
 def test_rows_from_elsewhere_are_not_trusted(table: rows.Table) -> None:
     with pytest.raises(BadInput):
         rows.rebuild([table])
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "create table t (a INTEGER PRIMARY KEY AUTOINCREMENT, b TEXT UNIQUE)",
+        "CREATE TABLE t (a, b, PRIMARY KEY (a, b)) WITHOUT ROWID",
+        "CREATE TABLE t (a INTEGER, b TEXT) STRICT",
+        "CREATE TABLE t (a CHECK (length(a) > 9), b DEFAULT (datetime('now')) REFERENCES x (y))",
+        "CREATE TABLE t (a CHECK (a IN (7, 8)), b COLLATE NOCASE, CHECK (b LIKE '%q%'))",
+    ],
+)
+def test_a_plain_table_comes_back_whatever_it_says_of_its_columns(definition: str) -> None:
+    table = rows.Table("t", definition, ["a", "b"], [[1, "x"], [2, "y"]])
+    with closing(Memory(rows.rebuild([table]), "d").database()) as connection:
+        (found,) = rows.dump(connection)
+    assert found.rows == table.rows
+
+
+def test_the_log_stands_in_for_rows_that_would_run_for_ever() -> None:
+    table = {"name": "t", "sql": f"CREATE TABLE t AS {ENDLESS}", "columns": ["x"], "rows": []}
+    held = [file_entry("x.rows.json", json.dumps([table]).encode())]
+    extra = {"native": {"format": "crush", "kind": "rows", "path": "crush.db", "files": held}}
+    log = '{"type":"user/message","seq":0,"data":{"content":"hello"}}\n'
+    made = bundle.make(log, exported_at=1, source_session_id="s", extra=extra)
+    found, _ = reopen(made, "b")
+    assert found is not None
+    assert [turn.prompt for turn in found.turns] == ["hello"]
 
 
 def test_the_log_stands_in_where_native_bytes_do_not_read(
