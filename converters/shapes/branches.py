@@ -1,17 +1,66 @@
-"""Alternatives of one conversation: further choices, candidates, rejected answers.
+"""Alternatives of one conversation: further choices, candidates, chosen and rejected answers.
 
 The first alternative is the session; the others are branches (DESIGN, section 2).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from converters.ledger import Place
     from converters.types import Context, Options
 
-__all__ = ["branch_id", "chosen", "left_out"]
+__all__ = ["Answer", "answers", "branch_id", "chosen", "left_out"]
+
+
+class Answer(NamedTuple):
+    """An answer of a preference row: its column, and the messages it consists of.
+
+    ``start`` is how many messages of the row's conversation go before it, ``places`` are the
+    pointers of its messages below the row.
+    """
+
+    column: str
+    messages: list[Any]
+    start: int
+    places: list[str]
+
+
+def answers(
+    row: dict[str, Any],
+    talk: list[Any],
+    is_message: Callable[[Any], bool],
+    said: Callable[[str], dict[str, Any]],
+) -> list[Answer]:
+    """Give the answers beside a conversation: ``chosen`` and ``rejected``.
+
+    Each is a text (``said`` makes its message), a message, or a list of messages, which may
+    repeat the conversation from its beginning. Without a chosen one there are none.
+    """
+    found: list[Answer] = []
+    for column in ("chosen", "rejected"):
+        side = row.get(column)
+        start, places = len(talk), [f"/{column}"]
+        if isinstance(side, str) and side:
+            side = [said(side)]
+        elif is_message(side):
+            side = [side]
+        elif isinstance(side, list) and side and all(is_message(item) for item in side):
+            same = 0
+            while same < min(len(side), len(talk)) and side[same] == talk[same]:
+                same += 1
+            start = same or start
+            places = [f"/{column}/{index}" for index in range(same, len(side))]
+            side = side[same:]
+        elif column == "chosen":
+            break
+        else:
+            continue
+        found.append(Answer(column, side, start, places))
+    return found
 
 
 def chosen(options: Options, count: int) -> list[int]:

@@ -11,11 +11,15 @@ message per line; columns ``conversations``, ``conversation``, ``dialog``, ``dia
 members inside it are ``x-dcb.response``. ``<image>`` tokens take the row's ``images`` in
 order, in every message; those of a system prompt are kept beside it.
 
+An answer in ``chosen`` or ``rejected`` (a text, a message or several) ends the conversation; the
+chosen one is the session, the rejected one a branch.
+
 A record is a message, in files of many rows also each row. Kept in ``x-dcb``: system
 prompts, role names and members of other kinds, the row's other columns.
 
 Written: one row, or an array of rows; calls and results in the Hermes form with their ids.
-Lost: times, usage, models, title, error marks; several texts of one message become one.
+Lost: rejected answers, times, usage, models, title, error marks; several texts of one message
+become one.
 Sources: public data sets and the issues named in ``specs/chat/sharegpt-alpaca``.
 """
 
@@ -42,9 +46,11 @@ FORMAT = Format(
         tool_results=True,
         reasoning=True,
         images=True,
+        branches=True,
         notes={
             "reasoning": "a leading <think> element",
             "images": "the row's images at <image> tokens",
+            "branches": "rejected answers",
         },
     ),
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from converters import jsonio
 from converters.images import data_url
 from converters.ir import Reasoning, Text, ToolCallBlock
-from converters.shapes import envelope, rows
+from converters.ledger import Ledger
+from converters.shapes import branches, envelope, rows
 from converters.shapes.attachments import image_or_file
 from converters.shapes.openai_chat import argument_text, rest
 from converters.shapes.talk import Given, Talk
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.ir import Block, Extra, Session
-    from converters.ledger import Ledger, Place
+    from converters.ledger import Place
     from converters.shapes.rows import Row
 
 __all__ = ["ANSWER", "CALL", "COLUMNS", "ID", "IMAGE", "ROLES", "THINK", "probe", "read"]
@@ -74,18 +75,53 @@ def probe(head: Head) -> Match | None:
 def read(source: Input, ctx: Context) -> Iterator[Session]:
     """Give the session of each row."""
     for row in rows.rows(source, ctx.ledger, _SHAPE):
-        yield from rows.sessions_of(row, [_row(row, ctx.ledger)], ctx.ledger)
+        yield from rows.sessions_of(row, _row(row, ctx), ctx.ledger)
 
 
-def _row(row: Row, ledger: Ledger) -> Session:
-    value = row.value
-    native: dict[str, Any] = {}
+def _row(row: Row, ctx: Context) -> Iterator[Session]:
+    """Read a row: the conversation, and each answer that is asked for."""
+    value, ledger = row.value, ctx.ledger
     if isinstance(value, list):
         if not row.counted:
             ledger.seen(len(value))
-        talk = _Reader(ledger, [])
-        talk.add(value, row.place, row.places)
-        return talk.session(row.identity, ID, native)
+        if not branches.left_out(ctx, row.place, len(value)):
+            talk = _Reader(ledger, [])
+            talk.add(value, row.place, row.places)
+            yield talk.session(row.identity, ID, {})
+        return
+    messages = value[_column(value) or COLUMNS[0]]
+    answers = branches.answers(value, messages, _is_message, _said)
+    count = len(messages) + sum(len(answer.messages) for answer in answers)
+    ledger.seen(count)
+    if branches.left_out(ctx, row.place, count, len(answers)):
+        return
+    chosen = branches.chosen(ctx.options, len(answers))
+    identity = envelope.identity_of(value, row)
+    others = []
+    for number, answer in enumerate(answers):
+        if number not in chosen:
+            others.append({"id": branches.branch_id(identity, number), "messages": answer.messages})
+            for pointer in answer.places:
+                ledger.aside("branch-collapsed", f"{row.place}{pointer}")
+    for number in chosen:
+        first = number == chosen[0]
+        session = _session(row, answers, number, ledger if first else Ledger())
+        session.meta.id = branches.branch_id(identity, number)
+        if not first:
+            ledger.mapped(len(answers[number].messages))
+        if first and others:
+            session.extra = {**(session.extra or {}), "branches": others}
+        yield session
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"from": _DEFAULT["assistant"], "value": text}
+
+
+def _session(row: Row, answers: list[branches.Answer], number: int, ledger: Ledger) -> Session:
+    """Read the conversation of a row with one of its answers, if it has any."""
+    value = row.value
+    native: dict[str, Any] = {}
     column = _column(value) or COLUMNS[0]
     messages = value[column]
     images = value.get("images")
@@ -96,8 +132,16 @@ def _row(row: Row, ledger: Ledger) -> Session:
         ledger.note("system-prompt-aside", f"{row.place}/system")
         native["systemColumn"] = True
         taken.add("system")
-    ledger.seen(len(messages))
-    talk.add(messages, f"{row.place}/{column}")
+    answer = answers[number] if answers else None
+    start = len(messages) if answer is None else answer.start
+    talk.add(messages[:start], f"{row.place}/{column}")
+    if answer is not None:
+        talk.add(answer.messages, "", [f"{row.place}{pointer}" for pointer in answer.places])
+        taken |= {other.column for other in answers}
+    if messages[start:]:
+        native["rest"] = messages[start:]
+        for index in range(start, len(messages)):
+            ledger.aside("record-aside", f"{row.place}/{column}/{index}")
     if 0 < talk.used < len(talk.images):
         ledger.note("attachment-skipped", f"{row.place}/images", len(talk.images) - talk.used)
     if talk.used:
@@ -107,7 +151,7 @@ def _row(row: Row, ledger: Ledger) -> Session:
         native["envelope"] = around
     if column != COLUMNS[0]:
         native["column"] = column
-    session = talk.session(envelope.identity_of(value, row), ID, native)
+    session = talk.session("", ID, native)
     session.title = envelope.title_of(value)
     session.model = rows.text_of(value.get("model"))
     return session

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from converters.ir import Session, Text, prompt_of
 from converters.registry import lookup
-from tests.converters.formats.chat_sessions import load, rules, save
+from tests.converters.formats.chat_sessions import essence, load, rules, save
 from tests.reading import counts
 
 (SHAREGPT,) = lookup("sharegpt")
@@ -83,3 +85,56 @@ def test_a_token_in_a_system_prompt_of_another_format_is_counted() -> None:
     ]
     sessions, _ = load(lookup("openai-chat")[0], json.dumps(messages).encode())
     assert "text-changed" in rules(save(SHAREGPT, sessions)[1])
+
+
+def answer(text: str) -> dict[str, str]:
+    return {"from": "gpt", "value": text}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected"),
+    [
+        ("good", "bad"),
+        (answer("good"), answer("bad")),
+        ([answer("good")], [answer("bad")]),
+        ([{"from": "human", "value": "q"}, answer("good")], answer("bad")),
+    ],
+)
+def test_a_chosen_answer_is_the_session_and_a_rejected_one_a_branch(
+    chosen: Any, rejected: Any
+) -> None:
+    data = row(("human", "q"), id="r", chosen=chosen, rejected=rejected, score=1)
+    (session,), report = load(SHAREGPT, data)
+    assert essence(session) == [["q", [[["good"], [], []]]]]
+    assert session.extra is not None
+    assert session.extra["native"]["envelope"] == {"id": "r", "score": 1}
+    assert session.extra["branches"] == [{"id": "r~b1", "messages": [answer("bad")]}]
+    assert counts(report) == {"branch-collapsed": 1}
+    one, two = load(SHAREGPT, data, branch="all")[0]
+    assert (one.meta.id, two.meta.id) == ("r", "r~b1")
+    assert essence(two) == [["q", [[["bad"], [], []]]]]
+
+
+def test_answers_that_repeat_a_conversation_go_their_own_way() -> None:
+    human = {"from": "human", "value": "q"}
+    data = row(
+        ("human", "q"),
+        ("gpt", "good"),
+        chosen=[human, answer("good")],
+        rejected=[human, answer("bad")],
+    )
+    one, two = load(SHAREGPT, data, branch="all")[0]
+    assert essence(one) == [["q", [[["good"], [], []]]]]
+    assert essence(two) == [["q", [[["bad"], [], []]]]]
+    (two,), report = load(SHAREGPT, data, branch=1)
+    assert two.extra is not None
+    assert two.extra["native"]["rest"] == [answer("good")]
+    assert report.records.aside == 1
+
+
+def test_what_is_no_answer_stays_a_column() -> None:
+    (session,), report = load(SHAREGPT, row(("human", "q"), ("gpt", "a"), chosen=7, rejected="b"))
+    assert session.extra is not None
+    assert session.extra["native"]["envelope"] == {"chosen": 7, "rejected": "b"}
+    assert counts(report) == {}
+    assert load(SHAREGPT, row(("human", "q")), branch=1)[0] == []
