@@ -179,7 +179,7 @@ def read_unit(unit: Unit, ctx: Context) -> Iterator[Session]:
 
 def _fitted(session: Session, ctx: Context) -> Session:
     """Trim a session; most runs have no budget and load nothing for it."""
-    from converters.trimming import fit
+    from converters.fitting import fit
 
     return fit(session, ctx.options.budget, ctx.ledger)
 

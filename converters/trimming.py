@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from converters.ir import (
     Image,
-    Meta,
     Reasoning,
     Session,
     Step,
@@ -33,15 +32,12 @@ from converters.ir import (
     Turn,
     prompt_of,
 )
-from converters.ledger import count_items
 from converters.text import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from converters.ir import Block
-    from converters.ledger import Ledger
 
 __all__ = [
     "IMAGE_TOKENS",
@@ -51,7 +47,6 @@ __all__ = [
     "estimate",
     "estimate_blocks",
     "estimate_turn",
-    "fit",
     "notice_text",
     "trim",
 ]
@@ -461,45 +456,3 @@ def _steps_of(part: Turn | Step | ToolResult | None) -> list[Step]:
     if isinstance(part, Turn):
         return part.steps
     return [part] if isinstance(part, Step) else []
-
-
-# -- the account -------------------------------------------------------------------------------
-
-_RULE: Final = {
-    "crop": "budget-cropped",
-    "turn": "budget-turn-dropped",
-    "step": "budget-step-dropped",
-    "result": "budget-result-dropped",
-    "notice": "budget-notice",
-}
-
-
-def fit(session: Session, budget: int, ledger: Ledger) -> Session:
-    """Trim a session and account for it: each change with its place, each dropped item by kind.
-
-    A writer counts the items of what it is given, so those that are gone before are added
-    here: for input and output as a whole, kept and reported are the total.
-    """
-    made = trim(session, budget)
-    for change in made.changes:
-        ledger.note(_RULE[change.what], f"{session.meta.id}{change.place}")
-    if budget > 0 and made.report.estimated_tokens > budget:
-        ledger.note("budget-exceeded", session.meta.id)
-    if made.changes:
-        missing = count_items(session)
-        missing.subtract(count_items(made.session))
-        missing["block.reasoning"] += sum(change.what == "notice" for change in made.changes)
-        ledger.total({kind: n for kind, n in missing.items() if n})
-        for kind, n in _dropped_items(made.changes).items():
-            ledger.lost("budget-item-dropped", kind, n=n)
-    return made.session
-
-
-def _dropped_items(changes: Iterable[Change]) -> Counter[str]:
-    """Count the items of all that was dropped, by kind."""
-    parts = [change.part for change in changes]
-    steps = [part for part in parts if isinstance(part, Step)]
-    results = [part for part in parts if isinstance(part, ToolResult)]
-    turns = [part for part in parts if isinstance(part, Turn)]
-    rest = Turn("", steps=[*steps, Step(tool_results=results)])
-    return count_items(Session(meta=Meta(""), provider="", turns=[*turns, rest]))

@@ -33,6 +33,7 @@ __all__ = [
     "put_usage",
     "stripped",
     "title_of",
+    "without_answer",
 ]
 
 Path = tuple[str, ...]
@@ -133,6 +134,23 @@ def paths_of(native: dict[str, Any]) -> Exchange:
         return found if found in known else None
 
     return Exchange(path("request"), path("response"))
+
+
+def without_answer(native: dict[str, Any]) -> dict[str, Any]:
+    """Give the members of ``x-dcb.native`` for a session whose response is gone: a request.
+
+    What stood around the answer was said of it alone.
+    """
+    paths = paths_of(native)
+    if paths.response is None:
+        return native
+    gone = ("response", "choice", "candidate", "outputAt")
+    left = {name: value for name, value in native.items() if name not in gone}
+    if paths.response:
+        around = {k: v for k, v in around_of(native).items() if k != paths.response[0]}
+    else:
+        around = around_of(native) if paths.request is not None else {}
+    return left | {"envelope": around} if "envelope" in left else left
 
 
 def fill(envelope: dict[str, Any], path: Path, members: dict[str, Any]) -> dict[str, Any]:

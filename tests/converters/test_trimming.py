@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from converters.fitting import fit
 from converters.formats.interchange import FORMAT
 from converters.ir import (
     Block,
@@ -33,7 +34,6 @@ from converters.trimming import (
     Trimming,
     estimate,
     estimate_turn,
-    fit,
     notice_text,
     trim,
 )
