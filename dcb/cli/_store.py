@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from converters.errors import UsageError
 from dcb.cli import _run
 from dcb.cli._passphrase import passphrase
 from dcb.cli._settings import current, store_home
@@ -74,8 +75,10 @@ def chosen_sealing(
 ) -> Sealing | None:
     """Give how to seal by options and settings, ``None`` for clear text.
 
-    ``--seal-metadata`` seals, whatever the settings say.
+    ``--seal-metadata`` seals, whatever the settings say; :class:`UsageError` beside ``--no-seal``.
     """
+    if metadata and seal is False:
+        raise UsageError("--seal-metadata hides nothing with --no-seal: give one of them")
     chosen = current()
     hide = chosen.seal_metadata if metadata is None else metadata
     wanted = seal if seal is not None else bool(metadata) or chosen.seal

@@ -379,7 +379,10 @@ def rollback(
         _run.say(f"{_run.printable(name)} is again as in {ref[:12]} ({saved.state})")
 
 
-@app.command(epilog="Example: dcb store weight snap_mm6u0000 3")
+@app.command(
+    epilog="Example: dcb store weight snap_mm6u0000 3",
+    context_settings={"ignore_unknown_options": True},  # -1 is a number, no option
+)
 def weight(
     snapshot_id: IdArgument,
     value: Annotated[float, typer.Argument(metavar="NUMBER", help="The new weight.")],

@@ -181,45 +181,6 @@ def test_history_and_rollback(world: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_a_removed_snapshot_is_found_by_the_beginning_of_its_id(world: Path) -> None:
-    put(world / "a.md", snapshot("snap-one"))
-    put(world / "b.md", snapshot("snap-other"))
-    run("store", "save", "a.md", "b.md")
-    run("store", "rm", "snap-one", "snap-other")
-    found = lines(run("store", "history", "snap-on", "--json"))
-    assert [version["removed"] for version in found] == [True, False]
-    assert run("store", "history", "snap-").exit_code == 2
-    done = run("store", "rollback", "snap-on")
-    assert (done.exit_code, "snap-one is again" in done.stderr) == (0, True)
-    assert run("store", "history", "no-such-id").exit_code == 1
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_what_is_removed_twice_takes_nothing_else_with_it(world: Path) -> None:
-    put(world / "a.md", snapshot("notes"))
-    put(world / "b.md", snapshot("notes-2"))
-    run("store", "save", "a.md", "b.md")
-    assert "removed notes\n" in run("store", "rm", "notes", "notes").stderr
-    for command in ("rm", "show", "card"):
-        done = run("store", command, "notes")
-        assert (done.exit_code, done.stdout) == (1, "")
-        assert "dcb store rollback notes" in done.stderr
-    assert [row["snapshotId"] for row in lines(run("store", "list", "--json"))] == ["notes-2"]
-    found = lines(run("store", "history", "notes", "--json"))
-    assert [version["removed"] for version in found] == [True, False]
-    assert "notes is again as in" in run("store", "rollback", "notes").stderr
-
-
-def test_without_a_history_the_beginning_of_an_id_removes_nothing(world: Path) -> None:
-    (world / "dcb.toml").write_text("history = false\n")
-    put(world / "a.md", snapshot("notes-2"))
-    run("store", "save", "a.md")
-    done = run("store", "rm", "notes")
-    assert (done.exit_code, "give the whole id: notes-2" in done.stderr) == (2, True)
-    assert run("store", "rm", "notes-2").exit_code == 0
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("how", ["variable", "setting"])
 def test_a_relative_home_has_a_history(how: str, world: Path) -> None:
     home = "kept" if how == "variable" else ""
@@ -293,6 +254,29 @@ def test_seal_metadata_and_settings(world: Path) -> None:
     done = run("compile", HELLO, "--save", DCB_PASSPHRASE=PASS)
     assert done.exit_code == 0, done.output
     assert all(row["sealed"] for row in lines(run("store", "list", "--json")))
+
+
+@pytest.mark.parametrize("command", ["save", "import"])
+def test_seal_metadata_seals_or_says_that_it_cannot(command: str, world: Path) -> None:
+    put(world / "a.md", snapshot("s", title="hidden title"))
+    done = run("store", command, "a.md", "--no-seal", "--seal-metadata", DCB_PASSPHRASE=PASS)
+    assert (done.exit_code, "--no-seal" in done.stderr) == (2, True)
+    assert not (world.parent / "home").exists()
+    assert run("store", command, "a.md", "--seal-metadata", DCB_PASSPHRASE=PASS).exit_code == 0
+    (row,) = lines(run("store", "list", "--json"))
+    assert (row["title"], row["sealed"]) == ("", True)
+
+
+@pytest.mark.parametrize("number", ["-1", "-0.5", "-1e3", "2"])
+def test_a_weight_is_any_number(number: str, world: Path) -> None:
+    put(world / "a.md", snapshot("s"))
+    run("store", "save", "a.md")
+    for args in (("s", number), ("s", number, "--json"), ("s", "--", number)):
+        assert run("store", "weight", *args).exit_code == 0
+    shown = lines(run("store", "show", "s", "--json"))[0]
+    assert shown["meta"]["weight"] == float(number)
+    for wrong in (("s", "-x"), ("s", "--jsn"), ("s", "1", "--jsn"), ("s", "-inf")):
+        assert run("store", "weight", *wrong).exit_code == 2
 
 
 def test_export_and_import(world: Path, tmp_path: Path) -> None:
