@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from converters.errors import DcbError, OutputError
@@ -11,12 +12,11 @@ from converters.formats.dsh_bundle import document as bundle
 from converters.ledger import Ledger, Report
 from dcb import envelope, files
 from dcb.bundle.drafts import Draft, Job, drafts
-from dcb.bundle.manifest import NAME, Entry, Manifest
+from dcb.bundle.manifest import NAME, Entry, Manifest, source_of
 from dcb.bundle.native import blake3_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from converters.reading import Unit
     from converters.types import Options
@@ -37,6 +37,14 @@ class Exported(NamedTuple):
     path: Path | None
     status: Status
     error: DcbError | None = None
+
+
+class Origin(NamedTuple):
+    """What a session was made from: its source, the blake3 of that, and which one of its id."""
+
+    source: str
+    blake3: str
+    number: int
 
 
 def export(
@@ -90,7 +98,8 @@ class _Writer:
         """Export the sessions of one input."""
         source = unit.input.name
         try:
-            known = self._known(unit)
+            origin = source_of(unit.input)
+            known = self._known(unit, origin)
             if known is not None:
                 for entry in known:
                     yield self._exported(source, entry.session_id, None, entry.name, "unchanged")
@@ -101,7 +110,7 @@ class _Writer:
                 number = counts[draft.session_id]
                 counts[draft.session_id] += 1
                 try:
-                    done = self._place(source, draft, digest, number)
+                    done = self._place(source, draft, Origin(origin, digest, number))
                 except DcbError as error:
                     names = None
                     done = Exported(source, draft.session_id, draft.title, None, "failed", error)
@@ -119,14 +128,14 @@ class _Writer:
     ) -> Exported:
         return Exported(source, session_id, title, self._folder / name, status)
 
-    def _known(self, unit: Unit) -> list[Entry] | None:
+    def _known(self, unit: Unit, source: str) -> list[Entry] | None:
         """Give the entries of a source that is one unchanged file; it need not be read again.
 
         All of its sessions must be there: what an interrupted run wrote are not all.
         """
         entries = [
             entry
-            for entry in self.manifest.of_source(unit.input.name)
+            for entry in self.manifest.of_source(source)
             if entry.sessions and entry.options == self._options
         ]
         if not entries or unit.only is not None or "sqlite" in unit.format.kinds:
@@ -149,23 +158,38 @@ class _Writer:
             and _sha256(self._folder / entry.name) == entry.sha256
         )
 
-    def _place(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
+    def _place(self, source: str, draft: Draft, origin: Origin) -> Exported:
         """Write one bundle where it belongs, if it is not there already."""
-        entry = self.manifest.find(source, draft.session_id, number)
+        entry = self._entry(source, draft, origin)
         if entry is not None and entry.name.endswith(self._suffix):
-            if self._current(entry) and entry.blake3 == digest:
+            if self._current(entry) and entry.blake3 == origin.blake3:
                 return self._exported(
                     source, draft.session_id, draft.title, entry.name, "unchanged"
                 )
             data = self._bytes(draft.document)
             files.write_whole(self._folder / entry.name, data, force=True)
-            self._note(entry.name, data, source, draft, (digest, number))
+            self._note(entry.name, data, draft, origin)
             return self._exported(source, draft.session_id, draft.title, entry.name, "replaced")
-        placed = self._new(source, draft, digest, number)
+        placed = self._new(source, draft, origin)
         if entry is not None:
             # Sealed where it was clear, or the other way: one of the two is enough.
             self._drop(entry)
         return placed
+
+    def _entry(self, source: str, draft: Draft, origin: Origin) -> Entry | None:
+        """Find the entry of a session, also one of an earlier version, under the name as given.
+
+        A relative name may have meant another file: only the same content tells that it did not.
+        """
+        found = self.manifest.find(origin.source, draft.session_id, origin.number)
+        if found is None:
+            found = self.manifest.find(source, draft.session_id, origin.number)
+            if found is None:
+                return None
+            if not Path(source).is_absolute() and found.blake3 != origin.blake3:
+                return None
+            self.manifest.adopt(found, origin.source, origin.number)
+        return found
 
     def _drop(self, entry: Entry) -> None:
         """Remove a bundle that has a successor, unless somebody changed it."""
@@ -173,7 +197,7 @@ class _Writer:
         if not old.is_symlink() and _sha256(old) == entry.sha256:
             files.remove(old)
 
-    def _new(self, source: str, draft: Draft, digest: str, number: int) -> Exported:
+    def _new(self, source: str, draft: Draft, origin: Origin) -> Exported:
         """Write a bundle under a free name."""
         data = self._bytes(draft.document)
         for name in self._names(draft):
@@ -185,12 +209,12 @@ class _Writer:
                     if not target.exists():
                         raise
                     continue
-                self._note(name, data, source, draft, (digest, number))
+                self._note(name, data, draft, origin)
                 return self._exported(source, draft.session_id, draft.title, name, "written")
             if name not in self.manifest.by_name:
                 found = _bytes_of(target)
                 if found is not None and self._same(found, draft.document):
-                    self._note(name, found, source, draft, (digest, number))
+                    self._note(name, found, draft, origin)
                     return self._exported(source, draft.session_id, draft.title, name, "unchanged")
         raise AssertionError("names do not end")
 
@@ -221,23 +245,20 @@ class _Writer:
             return False
         return bool(_identity(other) == _identity(document))
 
-    def _note(
-        self, name: str, data: bytes, source: str, draft: Draft, origin: tuple[str, int]
-    ) -> None:
-        """Enter a bundle in the index; ``origin``: blake3 of the source, and which session."""
-        digest, number = origin
+    def _note(self, name: str, data: bytes, draft: Draft, origin: Origin) -> None:
+        """Enter a bundle in the index."""
         self._made.add(name.casefold())
         self.manifest.put(
             Entry(
                 name,
                 hashlib.sha256(data).hexdigest(),
                 draft.session_id,
-                source,
-                digest,
+                origin.source,
+                origin.blake3,
                 self._job.version,
                 self._options,
             ),
-            number,
+            origin.number,
         )
 
 

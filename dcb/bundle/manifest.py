@@ -1,27 +1,31 @@
 """The index of a folder of bundles, ``manifest.json``.
 
 ``{"manifest": "dcb-bundles", "version": 1, "bundles": [...]}``; an entry holds ``name``,
-``sha256`` (of the file), ``sessionId``, ``source`` (as it was named), ``blake3`` (of the
-source) and ``dcb`` (the version that wrote it); where the source was not read with the
-defaults also ``options`` (such as ``branch=all``), and ``sessions``: how many the source
-gave. That is not there while not all of them are written (and in an index of an earlier
-version): such a source is read again. Entries are sorted by name.
+``sha256`` (of the file), ``sessionId``, ``source`` (see :func:`source_of`; an earlier version
+wrote it as it was named), ``blake3`` (of the source) and ``dcb`` (the version that wrote it);
+where the source was not read with the defaults also ``options`` (such as ``branch=all``), and
+``sessions``: how many the source gave. That is not there while not all of them are written
+(and in an index of an earlier version): such a source is read again. Entries are sorted by name.
 """
 
 from __future__ import annotations
 
+import os.path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from converters.errors import BadInput
 from dcb import files
+from dcb.bundle.native import blake3_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-__all__ = ["NAME", "Entry", "Manifest"]
+    from converters.types import Input
+
+__all__ = ["NAME", "Entry", "Manifest", "source_of"]
 
 NAME: Final = "manifest.json"
 
@@ -49,6 +53,25 @@ class _Written(msgspec.Struct):
     manifest: str
     version: int
     bundles: list[Entry]
+
+
+def source_of(item: Input) -> str:
+    """Give the name of an input that no other input has, from whatever folder it is named.
+
+    A file or folder of this machine has its absolute path, a member of an archive that of the
+    archive before its own. Standard input has no place: its content names it.
+    """
+    name = item.name
+    if item.path is not None:
+        return os.path.realpath(item.path)
+    if name == "-" or name.startswith("-!"):
+        return f"{name}#{blake3_of(item)}"
+    end = len(name)
+    while end > 0 and "://" not in name:
+        if os.path.exists(name[:end]):  # noqa: PTH110 - Path raises for names that are too long
+            return os.path.realpath(name[:end]) + name[end:]
+        end = name.rfind("!", 0, end)
+    return name
 
 
 class Manifest:
@@ -96,6 +119,13 @@ class Manifest:
     def find(self, source: str, session_id: str, number: int) -> Entry | None:
         """Give the entry of the ``number``-th session of an id in a source."""
         return self._by_origin.get((source, session_id, number))
+
+    def adopt(self, entry: Entry, source: str, number: int) -> None:
+        """Give an entry the name that its source has now."""
+        self._by_origin.pop((entry.source, entry.session_id, number), None)
+        entry.source = source
+        self._by_origin[(source, entry.session_id, number)] = entry
+        self._changed = True
 
     def of_source(self, source: str) -> list[Entry]:
         """Give all entries of a source."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 from converters.errors import OutputError
@@ -102,3 +104,95 @@ def test_an_index_that_does_not_say_what_is_complete_is_read(tmp_path: Path) -> 
     assert len(Manifest.load(out, (out / NAME).read_bytes()).by_name) == 3
     assert statuses(path, out) == ["unchanged"] * 4
     assert len(index(out)["bundles"]) == 4
+
+
+# -- whose bundle it is ------------------------------------------------------------------------
+
+
+def log(text: str) -> str:
+    """Give a DSH log that says nothing of its id."""
+    data = {"id": "u1", "role": "user", "content": [{"type": "text", "text": text}]}
+    events = [
+        {"type": "session", "createdAt": 1},
+        {"type": "turn/start", "seq": 0, "time": 1, "data": {"turn": 1}},
+        {"type": "user/message", "seq": 1, "time": 1, "surfaceOp": "append", "data": data},
+        {"type": "turn/end", "seq": 2, "time": 1, "data": {"turn": 1}},
+    ]
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+def test_two_files_of_one_relative_name_have_a_bundle_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "session.jsonl").write_text(log(f"of {name}"), "utf-8")
+        monkeypatch.chdir(tmp_path / name)
+        (done,) = exported(["session.jsonl"], out)
+        assert (done.source, done.status) == ("session.jsonl", "written")
+        assert statuses(tmp_path / name / "session.jsonl", out) == ["unchanged"]
+    assert len(list(out.glob("*.dshbundle.json"))) == 2
+    (tmp_path / "one" / "session.jsonl").write_text(log("of one, changed"), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    (done,) = exported(["two/../one/session.jsonl"], out)
+    assert done.status == "replaced"
+    texts = "".join(path.read_text("utf-8") for path in out.glob("*.dshbundle.json"))
+    assert "of one, changed" in texts
+    assert "of two" in texts
+
+
+def test_a_member_of_an_archive_is_named_by_the_place_of_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with zipfile.ZipFile(tmp_path / name / "all.zip", "w") as archive:
+            archive.writestr("a/session.jsonl", log(f"of {name}"))
+        monkeypatch.chdir(tmp_path / name)
+        assert [one.status for one in exported(["all.zip"], out)] == ["written"]
+        assert [one.status for one in exported(["../" + name + "/all.zip"], out)] == ["unchanged"]
+    sources = {entry["source"] for entry in index(out)["bundles"]}
+    assert sources == {f"{tmp_path}/{name}/all.zip!a/session.jsonl" for name in ("one", "two")}
+
+
+def test_what_came_in_by_a_pipe_replaces_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def piped(text: str) -> list[str]:
+        stream = io.BytesIO(text.encode())
+        found = [unit for unit in units("-", stdin=stream) if isinstance(unit, Unit)]
+        return [one.status for one in export(found, out, JOB)]
+
+    assert [piped(log("one")), piped(log("two")), piped(log("one"))] == [
+        ["written"],
+        ["written"],
+        ["unchanged"],
+    ]
+
+
+def test_an_index_with_relative_names_still_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    several(tmp_path / "many.json")
+    monkeypatch.chdir(tmp_path)
+
+    def older() -> None:
+        exported(["many.json"], out)
+        document = index(out)
+        for entry in document["bundles"]:
+            entry["source"] = "many.json"
+            del entry["sessions"]
+        (out / NAME).write_text(json.dumps(document), "utf-8")
+
+    older()
+    assert [one.status for one in exported(["many.json"], out)] == ["unchanged"] * 4
+    assert {e["source"] for e in index(out)["bundles"]} == {str(tmp_path / "many.json")}
+    older()
+    several(tmp_path / "many.json", 5)
+    # It may be another file of that name: nothing of the earlier one is lost.
+    assert [one.status for one in exported(["many.json"], out)] == ["written"] * 5
+    assert len(index(out)["bundles"]) == 9
+    assert [one.status for one in exported(["many.json"], out)] == ["unchanged"] * 5
