@@ -5,8 +5,10 @@ Errors, by code: ``unreadable``, ``layers`` (missing, repeated or out of order),
 ``entry-value``, ``fence-open``, ``end-missing``, ``text-after-end``, ``duplicate-id``,
 ``over-budget``. Warnings: ``bom``, ``old-version`` (program 0.1.0),
 ``header-digest-missing``, ``header-unknown``, ``stray-text``, ``section-empty``,
-``token-estimate``, ``not-canonical`` (hand-edited and resealed), ``content-loss``
-(program 0.2.0 would misread it).
+``kind-unknown`` and ``role-unknown`` (readers pass them through, briefs leave out such
+entries), ``duplicate-preference`` (one of a scope and key counts), ``token-estimate``,
+``not-canonical`` (hand-edited and resealed), ``content-loss`` (program 0.2.0 would misread
+it).
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from converters.errors import BadInput, DcbError, UnsupportedVersion
 from dcb.snapshot.document import decode, read, verify, write
 from dcb.snapshot.header import fits, verdict
 from dcb.snapshot.layers import LayersError
-from dcb.snapshot.lexing import BOM, attributes, entry_attributes, header_lines, split_document
+from dcb.snapshot.lexing import (
+    BOM,
+    attributes,
+    entry_attributes,
+    header_lines,
+    percent_decode,
+    preference_of,
+    split_document,
+)
+from dcb.snapshot.model import KINDS, ROLES
 from dcb.snapshot.problem import Problem
 from dcb.snapshot.profile import PLUGIN, PUBLISHED, Profile, profile_for
 from dcb.snapshot.tokens import estimate_snapshot
@@ -28,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dcb.snapshot.document import Read
-    from dcb.snapshot.model import Snapshot
+    from dcb.snapshot.model import Snapshot, VerbatimEntry
+    from dcb.snapshot.problem import Severity
 
 __all__ = ["MOST_TOKENS", "check_snapshot"]
 
@@ -56,7 +68,10 @@ def check_snapshot(
     problems = {problem: None for problem in found.problems if problem.code != "crlf"}
     more = [
         *_checksum(text, profile),
+        *_header(text, found),
+        *_values(text, found.snapshot),
         *_duplicates(text, found.snapshot),
+        *_preferences(text, found.snapshot),
         *_budget(text, found.snapshot, max_tokens),
         *_misread(text, found.snapshot),
     ]
@@ -112,9 +127,28 @@ def _checksum(text: str, profile: Profile) -> Iterator[Problem]:
         yield Problem("error", "checksum", line, "program 0.2.0 wants sha256: before the checksum")
 
 
+def _header(text: str, found: Read) -> Iterator[Problem]:
+    """Say what the reader takes as it is and a header must not say.
+
+    In the program's dialects ``encrypted`` means nothing, so that it only misleads.
+    """
+    if not found.snapshot.meta.snapshot_id:
+        line = _line_of(text, "snapshot_id")
+        yield Problem("error", "header-value", line, "snapshot_id: empty, no store takes it")
+    if found.snapshot.meta.encrypted:
+        line = _line_of(text, "encrypted")
+        what = "encrypted: says true, and the text is in the clear"
+        severity: Severity = "error" if found.dialect == "published" else "warning"
+        yield Problem(severity, "header-value", line, what)
+
+
 class _Place(NamedTuple):
     line: int
-    id: str
+    given: dict[str, str]
+
+    @property
+    def id(self) -> str:
+        return self.given.get("id", "")
 
 
 def _entries(text: str) -> list[_Place]:
@@ -123,8 +157,52 @@ def _entries(text: str) -> list[_Place]:
     for number, line in enumerate(text.split("\n"), 1):
         header = entry_attributes(line, angles=True) if "dcb:entry" in line else None
         if header is not None:
-            found.append(_Place(number, attributes(header).get("id", "")))
+            found.append(_Place(number, attributes(header)))
     return found
+
+
+def _values(text: str, snapshot: Snapshot) -> Iterator[Problem]:
+    """Say which entries have no id, and which a kind or role that the format does not have."""
+    odd = [e for e in snapshot.verbatim if not e.id or e.kind not in KINDS or _no_role(e)]
+    if not odd:
+        return
+    places = _entries(text)
+    for entry in odd:
+        # An entry header that stands inside a fence can be taken for it: then the line is off.
+        line = next((p.line for p in places if _decoded(p.given.get("id")) == entry.id), 1)
+        if not entry.id:
+            yield Problem("error", "entry-value", line, "id: empty")
+        if entry.kind not in KINDS:
+            what = f"{entry.kind[:60]!r} is none of {', '.join(KINDS)}"
+            yield Problem("warning", "kind-unknown", line, what)
+        if _no_role(entry):
+            what = f"{entry.source_role[:60]!r} is none of {', '.join(ROLES)}"
+            yield Problem("warning", "role-unknown", line, what)
+
+
+def _no_role(entry: VerbatimEntry) -> bool:
+    return entry.source_role not in ROLES
+
+
+def _decoded(text: str | None) -> str | None:
+    return None if text is None else percent_decode(text)
+
+
+def _preferences(text: str, snapshot: Snapshot) -> Iterator[Problem]:
+    """Say which preferences share scope and key: the format keys them by both."""
+    counts = Counter((one.scope, one.key) for one in snapshot.preferences)
+    repeated = {name for name, count in counts.items() if count > 1}
+    if not repeated:
+        return
+    lines: dict[tuple[str, str], list[int]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        part = preference_of(line)
+        if part is not None:
+            lines.setdefault((part.scope, percent_decode(part.key)), []).append(number)
+    for scope, key in sorted(repeated):
+        found = lines.get((scope, key), [1])
+        what = f"[{scope}] {key[:60]} is said {counts[scope, key]} times, and one counts"
+        yield Problem("warning", "duplicate-preference", found[-1], what)
 
 
 def _duplicates(text: str, snapshot: Snapshot) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from dcb.checking import check_snapshot
 from dcb.snapshot.document import reseal, serialize, write
+from dcb.snapshot.lexing import single_line
 from dcb.snapshot.model import Preference, Snapshot, VerbatimEntry
 from dcb.snapshot.profile import PLUGIN, PROFILES
 from dcb.snapshot.tokens import estimate_snapshot
@@ -31,7 +32,7 @@ TABLE: dict[str, tuple[int, set[str]]] = {
     "07-hostile-header": (0, {STALE, "not-canonical"}),
     "08-large-fence-and-markers": (
         0,
-        {STALE, "not-canonical", "content-loss", "section-empty"},
+        {STALE, "not-canonical", "content-loss", "section-empty", "header-value"},
     ),
     "09-entry-attribute-edge": (0, {STALE, "not-canonical", "content-loss"}),
     "10-english": (0, {STALE}),
@@ -114,6 +115,11 @@ def test_a_good_document_is_clean() -> None:
 def test_what_the_writer_writes_has_no_errors_but_its_content(snapshot: Snapshot) -> None:
     problems = check_snapshot(write(snapshot).text.encode())
     allowed = {"duplicate-id", "over-budget", "token-estimate", "content-loss"}
+    allowed |= {"kind-unknown", "role-unknown", "duplicate-preference"}
+    if snapshot.meta.encrypted or not single_line(snapshot.meta.snapshot_id):
+        allowed.add("header-value")
+    if not all(entry.id for entry in snapshot.verbatim):
+        allowed.add("entry-value")
     assert {problem.code for problem in problems} <= allowed
 
 
@@ -140,6 +146,43 @@ def test_an_edit_and_a_reseal() -> None:
 def test_errors(old: str, new: str, code: str) -> None:
     problems = check_snapshot(serialize(good()).replace(old, new, 1).encode())
     assert ("error", code) in {(problem.severity, problem.code) for problem in problems}
+
+
+def said(text: str) -> list[tuple[str, str, int]]:
+    problems = check_snapshot(text.encode())
+    return [(problem.severity, problem.code, problem.line) for problem in problems]
+
+
+def line_of(text: str, part: str) -> int:
+    return next(n for n, line in enumerate(text.split("\n"), 1) if part in line)
+
+
+def test_header_values_that_contradict_or_miss() -> None:
+    text = reseal(serialize(good()).replace(good().meta.snapshot_id, ""))
+    assert said(text) == [("error", "header-value", 3)]
+    text = reseal(serialize(good()).replace("encrypted: false", "encrypted: true"))
+    assert said(text) == [("error", "header-value", line_of(text, "encrypted:"))]
+    theirs = reseal(serialize(good(), PLUGIN).replace("encrypted: false", "encrypted: true"))
+    assert ("warning", "header-value", line_of(theirs, "encrypted:")) in said(theirs)
+
+
+def test_values_of_entries() -> None:
+    text = reseal(serialize(good()).replace("id=v-002", "id="))
+    assert said(text) == [("error", "entry-value", line_of(text, "id= "))]
+    text = reseal(serialize(good()).replace("kind=decision role=user", "kind=foo role=boss"))
+    place = line_of(text, "role=boss")
+    assert said(text) == [("warning", "kind-unknown", place), ("warning", "role-unknown", place)]
+
+
+def test_preferences_of_one_scope_and_key() -> None:
+    twice = [
+        Preference(scope=scope, key="a b", value=value, explicit=True)
+        for scope, value in (("style", "one"), ("role", "two"), ("style", "three"))
+    ]
+    snapshot = replace(good(), preferences=tuple(twice))
+    snapshot = replace(snapshot, meta=replace(snapshot.meta, token_estimate=0))
+    text = reseal(serialize(snapshot))
+    assert said(text) == [("warning", "duplicate-preference", line_of(text, "three"))]
 
 
 def test_over_budget() -> None:
