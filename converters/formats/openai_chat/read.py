@@ -153,6 +153,10 @@ def read(source: Input, ctx: Context, shape: rows.Shape = SHAPE) -> Iterator[Ses
 def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
     value = row.value
     if isinstance(value, dict):
+        answers = _answers(value)
+        if answers:
+            yield from _with_answers(row, value, answers, ctx)
+            return
         messages = value.get("messages")
         if type(messages) is list and "choices" not in value and "response" not in value:
             ctx.ledger.seen(len(messages))
@@ -168,6 +172,61 @@ def _conversation(row: Row, ctx: Context) -> Iterator[Session]:
     found = Conversation(ctx)
     found.add(value, row.place, row.places)
     yield found.session(row.identity, ID, {})
+
+
+def _answers(value: dict[str, Any]) -> list[branches.Answer]:
+    """Give the answers to choose from that stand beside messages at the root."""
+    column = _column(value) if "chosen" in value and "choices" not in value else None
+    return branches.answers(value, value[column], _is_message, _said) if column else []
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def _with_answers(
+    row: Row, value: dict[str, Any], answers: list[branches.Answer], ctx: Context
+) -> Iterator[Session]:
+    """Read messages with a chosen and a rejected answer: each that is asked for is a session."""
+    column = _column(value) or "messages"
+    messages = value[column]
+    count = len(messages) + sum(len(answer.messages) for answer in answers)
+    ctx.ledger.seen(count)
+    if branches.left_out(ctx, row.place, count, len(answers)):
+        return
+    taken = {column, *(answer.column for answer in answers)}
+    if isinstance(value.get("model"), str):
+        taken.add("model")
+    around = {k: v for k, v in value.items() if k not in taken}
+    native: dict[str, Any] = {"envelope": around} if around else {}
+    if column != "messages":
+        native["column"] = column
+    identity = envelope.identity_of(value, row)
+    chosen = branches.chosen(ctx.options, len(answers))
+    others = []
+    for number, answer in enumerate(answers):
+        if number not in chosen:
+            name = branches.branch_id(identity, number)
+            others.append({"id": name, "messages": answer.messages})
+            for pointer in answer.places:
+                ctx.ledger.aside("branch-collapsed", f"{row.place}{pointer}")
+    for number in chosen:
+        first, answer = number == chosen[0], answers[number]
+        found = Conversation(ctx if first else replace(ctx, ledger=Ledger()))
+        found.add(messages[: answer.start], f"{row.place}/{column}")
+        found.add(answer.messages, "", [f"{row.place}{pointer}" for pointer in answer.places])
+        if first:
+            for index in range(answer.start, len(messages)):
+                ctx.ledger.aside("record-aside", f"{row.place}/{column}/{index}")
+        else:
+            ctx.ledger.mapped(len(answer.messages))
+        rest = {"rest": messages[answer.start :]} if messages[answer.start :] else {}
+        session = found.session(branches.branch_id(identity, number), ID, {**native, **rest})
+        session.model = rows.text_of(value.get("model"))
+        session.title = envelope.title_of(value)
+        if first and others:
+            session.extra = {**(session.extra or {}), "branches": others}
+        yield session
 
 
 def _request(row: Row, value: dict[str, Any], messages: list[Any], ctx: Context) -> Session:
