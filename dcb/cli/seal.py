@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import glob
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +28,7 @@ open_app = typer.Typer(rich_markup_mode=None, add_completion=False)
 SUFFIX = ".sealed"
 
 FilesArgument = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help="Files, folders, or - for stdin.")
+    list[str], typer.Argument(metavar="FILE...", help="Files, folders, globs, or - for stdin.")
 ]
 OutputOption = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE|DIR|-", help="Where to write.")
@@ -43,8 +46,8 @@ def seal(
 ) -> None:
     """Encrypt files with a passphrase (scrypt, AES-256-GCM): snapshots, bundles, anything.
 
-    The result is one line of text. Up to 256 MiB a file. Without the passphrase
-    nothing can open it.
+    The result is one line of text. Up to 256 MiB a file; an archive is sealed as the file that
+    it is. Without the passphrase nothing can open it.
     """
     secret = passphrase(passphrase_file, sealing=True)
 
@@ -92,7 +95,9 @@ def _each(
     problems = _run.Problems(json=json)
     found = list(_files(inputs, problems))
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
-    if folder is None and len(found) != 1:
+    if not found and problems.count:
+        _run.finish(failed=True)
+    if folder is None and len(found) != 1 and not (found and json and output == "-"):
         raise UsageError(
             "no file found" if not found else "several files, and one output",
             hint=None if not found else "give a folder with -o DIR/",
@@ -102,7 +107,10 @@ def _each(
         try:
             data = change(_read(name, limit))
             if folder is None and output == "-":
-                _to_stdout(data)
+                if json:
+                    _run.emit({"source": name, "bytes": len(data), **_content(data)})
+                else:
+                    _to_stdout(data)
                 continue
             target = Path(output) if folder is None else folder / names.free(relative)
             _write(target, data, found, force=force)
@@ -136,12 +144,22 @@ class _Names:
 
 def _files(inputs: list[str], problems: _run.Problems) -> Iterator[tuple[str, Path]]:
     """Give each file with its place below the output folder; say what is none."""
-    for name in inputs:
+    for name in (match for given in inputs for match in _matches(given, problems)):
         path = Path(name)
         if name != "-" and path.is_dir():
             yield from _below(path, problems)
         else:
             yield name, Path("stdin" if name == "-" else path.name)
+
+
+def _matches(name: str, problems: _run.Problems) -> list[str]:
+    """Expand a glob as a shell does, where no file has that name; give other names as they are."""
+    if os.path.lexists(name) or not any(mark in name for mark in "*?["):
+        return [name]
+    found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - keeps the name as given
+    if not found:
+        problems.take(BadInput("no file matches", path=name))
+    return found
 
 
 def _below(folder: Path, problems: _run.Problems) -> Iterator[tuple[str, Path]]:
@@ -183,6 +201,14 @@ def _write(target: Path, data: bytes, found: list[tuple[str, Path]], *, force: b
     if not target.parent.exists():
         target.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     files.write_whole(target, data, force=force, private=True)
+
+
+def _content(data: bytes) -> dict[str, str]:
+    """Give bytes as members of a JSON object: as text where they are one, else in base64."""
+    try:
+        return {"content": data.decode(), "encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"content": base64.b64encode(data).decode(), "encoding": "base64"}
 
 
 def _to_stdout(data: bytes) -> None:

@@ -115,6 +115,41 @@ def test_what_is_no_file_of_a_folder_is_named(tmp_path: Path, secret: Path) -> N
     assert [path.name for path in out.rglob("*.sealed")] == ["a.md.sealed"]
 
 
+def test_globs(tmp_path: Path, secret: Path) -> None:
+    for name in ("a.md", "b.md", "[c].md"):
+        (tmp_path / name).write_bytes(name.encode())
+    out = tmp_path / "out"
+    done = run("seal", tmp_path / "?.md", "-o", f"{out}/", "--passphrase-file", secret)
+    assert (done.exit_code, done.output) == (0, "")
+    assert sorted(path.name for path in out.iterdir()) == ["a.md.sealed", "b.md.sealed"]
+    named = run("seal", tmp_path / "[c].md", "-o", f"{out}/", "--passphrase-file", secret)
+    assert named.exit_code == 0
+    assert (out / "[c].md.sealed").exists()
+    none = run("seal", tmp_path / "*.txt", "-o", f"{out}/", "--passphrase-file", secret)
+    assert none.exit_code == 1
+    assert none.stderr == f"error: {tmp_path}/*.txt: no file matches\n"
+
+
+def test_json_on_stdout(tmp_path: Path, secret: Path) -> None:
+    (tmp_path / "a").write_bytes("快照".encode())
+    (tmp_path / "b").write_bytes(b"\xff\0")
+    names = [tmp_path / "a", tmp_path / "b"]
+    done = run("seal", *names, "--json", "--passphrase-file", secret)
+    assert done.exit_code == 0
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["source"] for record in records] == list(map(str, names))
+    for record, name in zip(records, names, strict=True):
+        assert record["encoding"] == "utf-8"
+        assert open_envelope(record["content"].encode(), PASS) == name.read_bytes()
+        name.with_suffix(".sealed").write_text(record["content"], encoding="ascii")
+    sealed = [name.with_suffix(".sealed") for name in names]
+    done = run("open", *sealed, "--json", "--passphrase-file", secret)
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert (first["content"], first["encoding"]) == ("快照", "utf-8")
+    assert (second["content"], second["encoding"]) == ("/wA=", "base64")
+    assert second["bytes"] == 2
+
+
 @pytest.mark.parametrize("bad", ["wrong", "flipped", "cut", "no envelope", "newer", "empty"])
 def test_what_cannot_be_opened_leaves_nothing(tmp_path: Path, secret: Path, bad: str) -> None:
     text = seal(b"some content", PASS, salt=bytes(16), iv=bytes(12))
