@@ -7,12 +7,14 @@ import os
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 
+from converters import opening
 from converters.errors import DcbError, UsageError, VerifyError
 from converters.ledger import Ledger
 from converters.opening import Skipped
@@ -20,7 +22,7 @@ from converters.reading import Unit, read_unit, units
 from converters.types import Context, Options
 from dcb import envelope, llm
 from dcb.cli import _run
-from dcb.cli._inputs import collect, open_named
+from dcb.cli._inputs import collect, open_named, say_skipped
 from dcb.cli._passphrase import passphrase
 from dcb.cli._settings import current
 from dcb.snapshot import document
@@ -103,6 +105,14 @@ def llm_summarizer(
     )
 
 
+class _Held(NamedTuple):
+    """A snapshot that was read, where, and whether it is all of what was named."""
+
+    snapshot: Snapshot
+    name: str
+    alone: bool
+
+
 @dataclass
 class Loader:
     """How snapshots are read in one run of a command."""
@@ -133,18 +143,55 @@ class Loader:
         """Give the one snapshot that a name stands for.
 
         A document or an envelope is read, ``store:ID`` taken from the store, a transcript
-        of any format compiled. :class:`UsageError` when it holds several sessions.
+        of any format compiled; folders, archives and globs may hold the one.
+        :class:`UsageError` when there are several.
         """
         if name.startswith("store:") and not Path(name).exists():
             return self._stored(name.removeprefix("store:"))
-        source = self._single(name)
-        readable = source is not None or (name == "-" and self.from_ is None)
-        try:
-            found = self._document_of(source) if readable else None
-        except DcbError as error:
-            error.path = error.path or name
-            raise
-        return self._compiled(name) if found is None else found
+        held = list(islice(self._held(name), 2))
+        if len(held) > 1:
+            raise self._several("several snapshots", name)
+        if held and held[0].alone:
+            return held[0].snapshot
+        compiled = self._compiled(name, held[0].name if held else None)
+        if held and compiled is not None:
+            raise self._several("a snapshot and a session", name)
+        return compiled or held[0].snapshot
+
+    def _several(self, what: str, name: str) -> UsageError:
+        hint = "name the file, or a session with --session ID"
+        return UsageError(f"{what}, and one is wanted", path=name, hint=hint)
+
+    def _held(self, name: str) -> Iterator[_Held]:
+        """Give each document and envelope in what is named.
+
+        What cannot be opened is left to the reading of transcripts, which says so.
+        ``--from`` and ``--session`` ask for a transcript: a document found beside it is named
+        as passed over.
+        """
+        if self.from_ is not None or name.startswith("scan:"):
+            return
+        found: Iterable[Input | Skipped | DcbError]
+        if name == "-":
+            found = opening.open_inputs(name, stdin=io.BytesIO(self.stdin))
+        else:
+            found = open_named([name])
+        for one in found:
+            if isinstance(one, DcbError | Skipped) or one.head.is_dir:
+                continue
+            if not is_document(one.head.data):
+                continue
+            alone = not one.nested and name == one.name
+            if not alone and self.session is not None:
+                say_skipped(Skipped(one.name, "a snapshot, and --session names a session"))
+                continue
+            try:
+                made = self._document_of(one)
+            except DcbError as error:
+                error.path = error.path or one.name
+                raise
+            if made is not None:
+                yield _Held(made, one.name, alone)
 
     def document(self, data: bytes, name: str) -> Snapshot:
         """Read a document, look at its checksum, and say what of it no snapshot holds."""
@@ -204,18 +251,8 @@ class Loader:
             opened(text, row.snapshot_id, key).encode(), f"store:{row.snapshot_id}"
         )
 
-    def _single(self, name: str) -> Input | None:
-        """Give the input when it is one document or envelope, else ``None``."""
-        if name == "-" or name.startswith("scan:"):
-            return None
-        found = next(iter(open_named([name])), None)
-        if isinstance(found, DcbError):
-            raise found
-        if found is None or isinstance(found, Skipped) or found.nested or found.head.is_dir:
-            return None
-        return found if self.from_ is None and is_document(found.head.data) else None
-
-    def _compiled(self, name: str) -> Snapshot:
+    def _compiled(self, name: str, held: str | None) -> Snapshot | None:
+        """Compile the one session; ``None`` if there is none beside the document ``held``."""
         failed: list[DcbError] = []
         made: list[Snapshot] = []
         for snapshot in self.compiled([name], failed.append):
@@ -226,11 +263,12 @@ class Loader:
                     path=name,
                     hint="name one with --session ID",
                 )
-        if failed:
-            raise failed[0]
-        if not made:
+        for error in failed:
+            if held is None or error.path != held:  # the document is no transcript, of course
+                raise error
+        if not made and held is None:
             raise UsageError("no such session", path=name)
-        return made[0]
+        return made[0] if made else None
 
     def compiled(
         self, names: Iterable[str], on_error: Callable[[DcbError], None]

@@ -175,11 +175,9 @@ def test_values_of_entries() -> None:
 
 
 def test_preferences_of_one_scope_and_key() -> None:
-    twice = [
-        Preference(scope=scope, key="a b", value=value, explicit=True)
-        for scope, value in (("style", "one"), ("role", "two"), ("style", "three"))
-    ]
-    snapshot = replace(good(), preferences=tuple(twice))
+    one = Preference(scope="style", key="a b", value="one", explicit=True)
+    said_twice = (one, replace(one, scope="role"), replace(one, value="three"))
+    snapshot = replace(good(), preferences=said_twice)
     snapshot = replace(snapshot, meta=replace(snapshot.meta, token_estimate=0))
     text = reseal(serialize(snapshot))
     assert said(text) == [("warning", "duplicate-preference", line_of(text, "three"))]
