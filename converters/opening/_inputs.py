@@ -36,9 +36,12 @@ _ROOT: Final = "1/2/3/4"
 
 
 def stem_of(name: str) -> str:
-    """Give the last part of a name without its suffixes."""
+    """Give the last part of a name without its suffixes.
+
+    It can become the id of a session, so bytes that are no UTF-8 are spelled out.
+    """
     last = PurePosixPath(name.replace("!", "/")).name
-    return last.partition(".")[0] or last
+    return (last.partition(".")[0] or last).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _filled(pattern: str, name: str) -> str:

@@ -10,6 +10,7 @@ where the source was not read with the defaults also ``options`` (such as ``bran
 
 from __future__ import annotations
 
+import json
 import os.path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -92,8 +93,9 @@ class Manifest:
         if data is None:
             return cls(folder)
         try:
-            document = msgspec.json.decode(data, type=_Document)
-        except (msgspec.DecodeError, RecursionError) as error:
+            # The names of files can hold bytes that are no UTF-8, which msgspec does not take.
+            document = msgspec.convert(json.loads(data), _Document)
+        except (ValueError, RecursionError) as error:
             raise BadInput(
                 f"the index of the bundles is damaged: {error}"[:200],
                 path=str(folder / NAME),
@@ -154,8 +156,14 @@ class Manifest:
         if not self._changed:
             return
         entries = [self.by_name[name] for name in sorted(self.by_name)]
-        data = msgspec.json.format(
-            msgspec.json.encode(_Written("dcb-bundles", 1, entries)), indent=2
-        )
-        files.write_whole(self._folder / NAME, data + b"\n", force=True)
+        files.write_whole(self._folder / NAME, _text(entries) + b"\n", force=True)
         self._changed = False
+
+
+def _text(entries: list[Entry]) -> bytes:
+    """Give an index as JSON; a byte of a name that is no UTF-8 becomes an escape, ff U+DCFF."""
+    document = _Written("dcb-bundles", 1, entries)
+    try:
+        return msgspec.json.format(msgspec.json.encode(document), indent=2)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document), indent=2).encode("ascii")

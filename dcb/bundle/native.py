@@ -77,7 +77,7 @@ class Opened:
             return next(iter(hashes.values()))
         total = blake3()
         for name, value in hashes.items():
-            total.update(f"{name}\0{value}\n".encode("utf-8", "replace"))
+            total.update(f"{name}\0{value}\n".encode("utf-8", "surrogatepass"))
         return total.hexdigest()
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from converters.errors import OutputError
 from converters.reading import Unit, units
@@ -14,12 +18,10 @@ from dcb import files
 from dcb.bundle.drafts import Job
 from dcb.bundle.export import export
 from dcb.bundle.manifest import NAME, Manifest
-from tests.dcb.bundle.bundles import NOW, QUESTION, exported
+from tests.dcb.bundle.bundles import NOW, QUESTION, exported, plan, restored, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 JOB = Job(NOW, "0.0.1", Options())
 
@@ -196,3 +198,23 @@ def test_an_index_with_relative_names_still_works(
     assert [one.status for one in exported(["many.json"], out)] == ["written"] * 5
     assert len(index(out)["bundles"]) == 9
     assert [one.status for one in exported(["many.json"], out)] == ["unchanged"] * 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_no_utf8(tmp_path: Path) -> None:
+    out, folder = tmp_path / "out", tmp_path / "in"
+    folder.mkdir()
+    for name in (b"a\xff.jsonl", b"a\xfe.jsonl", "a\u00e9.jsonl".encode()):
+        (folder / os.fsdecode(name)).write_text(log(repr(name)), "utf-8")
+    assert statuses(folder, out) == ["written"] * 3
+    assert statuses(folder, out) == ["unchanged"] * 3
+    assert {entry["source"] for entry in index(out)["bundles"]} == {
+        f"{folder}/a{letter}.jsonl" for letter in ("\udcff", "\udcfe", "\u00e9")
+    }
+    assert b"a\\udcff.jsonl" in (out / NAME).read_bytes()
+    assert [one.status for one in restored(out, plan(tmp_path / "back", None))] == ["restored"] * 3
+    assert len(tree(tmp_path / "back")) == 3
+    ids = {entry["sessionId"] for entry in index(out)["bundles"]}
+    assert ids == {"a\\udcff", "a\\udcfe", "a\u00e9"}
+    to_claude = restored(out, plan(tmp_path / "claude", "claude"))
+    assert [one.status for one in to_claude] == ["restored"] * 3
