@@ -2,7 +2,8 @@
 
 A probe looks at the first 256 KiB; names are hints. A score of 100 is a content
 mark of the format's own and ends the search; an interchange mark goes before
-all others. Scores closer than :data:`MARGIN` are ambiguous.
+all others. Scores closer than :data:`MARGIN` are ambiguous. Where no probe claims an
+object, its members may be rows: a format that claims each of them claims the object.
 """
 
 from __future__ import annotations
@@ -39,9 +40,32 @@ class Candidate(NamedTuple):
 
 def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]:
     """Give the formats that claim the input, best first. Never raises."""
-    found = []
     kinds = _kinds(head)
-    for record in registry.all_formats() if formats is None else formats:
+    known = list(registry.all_formats() if formats is None else formats)
+    found = _claims(head, known, kinds)
+    if not found and kinds is _JSON and head.part is None:
+        found = _rows(head, known)
+    found.sort(key=lambda c: (-c.score, c.format.id != _FIRST, c.format.id))
+    if found and found[0].format.id == _FIRST and found[0].score == 100:
+        return found[:1]
+    return found
+
+
+def _rows(head: Head, formats: list[Format]) -> list[Candidate]:
+    """Give the formats that claim every member of an object of rows; the lowest score counts."""
+    found: list[Candidate] | None = None
+    for part in head.parts():
+        claims = _claims(part, formats if found is None else [c.format for c in found], _JSON)
+        before = {c.format.id: c for c in found or claims}
+        found = [min(c, before[c.format.id], key=lambda c: c.score) for c in claims]
+        if not found:
+            break
+    return found or []
+
+
+def _claims(head: Head, formats: Iterable[Format], kinds: frozenset[Kind]) -> list[Candidate]:
+    found = []
+    for record in formats:
         if record.read is None or kinds.isdisjoint(record.kinds):
             continue
         try:
@@ -55,9 +79,6 @@ def rank(head: Head, formats: Iterable[Format] | None = None) -> list[Candidate]
             continue
         if match is not None and match.score > 0:
             found.append(Candidate(record, match.score, match.reason))
-    found.sort(key=lambda c: (-c.score, c.format.id != _FIRST, c.format.id))
-    if found and found[0].format.id == _FIRST and found[0].score == 100:
-        return found[:1]
     return found
 
 

@@ -55,7 +55,8 @@ class Head(msgspec.Struct, frozen=True, dict=True):
 
     ``siblings`` are the file names in the same folder (for a folder: its own
     entries, folders with a trailing ``/``); ``tables`` the table names of an
-    SQLite database. Names are hints, content decides.
+    SQLite database. Names are hints, content decides. ``part`` is set to ask for one member
+    of an object of rows: :attr:`samples` are then its.
     """
 
     data: bytes
@@ -64,6 +65,7 @@ class Head(msgspec.Struct, frozen=True, dict=True):
     siblings: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     is_dir: bool = False
+    part: dict[str, Any] | list[Any] | None = None
 
     @cached_property
     def text(self) -> str:
@@ -110,7 +112,7 @@ class Head(msgspec.Struct, frozen=True, dict=True):
         Of objects with the same members of the same kinds, type and role, the first one speaks
         for the others.
         """
-        values = self.values
+        values = self.values if self.part is None else (self.part,)
         if len(values) == 1 and isinstance(values[0], list):
             values = tuple(values[0][:20])
         found: dict[Any, Any] = {}
@@ -122,6 +124,24 @@ class Head(msgspec.Struct, frozen=True, dict=True):
             elif isinstance(value, list):
                 found[number] = value
         return tuple(found.values())
+
+    def parts(self) -> Iterator[Head]:
+        """Give a head for each of the first 20 members of a root object that hold something.
+
+        A lone list of messages with roles is no row: the object around it is a format's own.
+        """
+        root = self.root
+        members = root.values() if isinstance(root, dict) else ()
+        parts = [value for value in members if value and isinstance(value, dict | list)][:20]
+        if len(parts) == 1 and isinstance(parts[0], list):
+            first = parts[0][0]
+            if isinstance(first, dict) and isinstance(first.get("role"), str):
+                return
+        for part in parts:
+            head = msgspec.structs.replace(self, part=part)
+            head.__dict__.update(self.__dict__)
+            head.__dict__.pop("samples", None)
+            yield head
 
     @property
     def root(self) -> Any:
