@@ -46,7 +46,7 @@ def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:
 
 def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
     """Give blocks, tool results and opaque parts (``redacted_thinking``) of ``content``."""
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     if isinstance(value, str):
         if value:
             found.blocks.append(Text(value))
@@ -71,12 +71,12 @@ def _part(part: Any, found: Found, ledger: Ledger, place: Place | None) -> None:
         block = _thinking(part)
     elif kind == "redacted_thinking":
         ledger.note("reasoning-encrypted", place)
-        found.opaque.append(part)
+        found.add_opaque(part)
         return
     elif kind in CALLS:
         block = _call(part)
     elif kind == "tool_result" or (kind.endswith("_tool_result") and "tool_use_id" in part):
-        found.results.append(_result(part, kind, ledger, place))
+        found.add_result(_result(part, kind, ledger, place))
         return
     elif kind == "image":
         block = _image(part, ledger, place)

@@ -88,7 +88,7 @@ def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:
 
 def parts(value: Any, ledger: Ledger, place: Place | None) -> Found:
     """Give blocks and tool results of ``parts``."""
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     for part in [value] if isinstance(value, str) else listed(value, ledger, place):
         if isinstance(part, str):
             found.blocks.append(Text(part))
@@ -106,7 +106,7 @@ def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | Non
         signed = member(part, "thoughtSignature")
         rule = "reasoning-encrypted" if signed else "unknown-block"
         if signed:
-            found.opaque.append(part)
+            found.add_opaque(part)
         ledger.note(rule, place, kind=",".join(sorted(part))[:40])
         return
     extra: Extra = {}
@@ -129,7 +129,7 @@ def _part(part: dict[str, Any], found: Found, ledger: Ledger, place: Place | Non
         if isinstance(body, dict) and kind in ("inlineData", "fileData"):
             found.blocks.append(_media(kind, body, extra, ledger, place))
         elif isinstance(body, dict) and kind == "functionResponse":
-            found.results.append(_response(body, extra, ledger, place))
+            found.add_result(_response(body, extra, ledger, place))
         elif not isinstance(body, dict) or not _code(kind, body, extra, found):
             ledger.note("malformed-block", place, kind=kind)
         extra = {}
@@ -157,7 +157,7 @@ def _code(kind: str, body: dict[str, Any], extra: Extra, found: Found) -> bool:
         error = isinstance(outcome, str) and outcome not in ("OUTCOME_OK", "OUTCOME_UNSPECIFIED")
         extra["native"] = {**extra.get("native", {}), "kind": kind, "outcome": outcome}
         content: list[Block] = [Text(output)] if output else []
-        found.results.append(Given(text_of(body.get("id")), CODE, content, error, extra))
+        found.add_result(Given(text_of(body.get("id")), CODE, content, error, extra))
         return True
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from converters.ir import Meta, Session, Text, ToolCallBlock, ToolResult
 from converters.shapes.pairing import Pairing
@@ -28,11 +28,25 @@ class Given(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The content of one message: blocks, results, and opaque parts kept for the way back."""
+    """The content of one message: blocks, results, and opaque parts kept for the way back.
+
+    ``stood`` has the results and opaque parts in order, each with the number of blocks before.
+    """
 
     blocks: list[Block]
     results: list[Given]
     opaque: list[Any]
+    stood: list[tuple[Literal["result", "opaque"], int]]
+
+    def add_result(self, result: Given) -> None:
+        """Add a result where the reading is."""
+        self.stood.append(("result", len(self.blocks)))
+        self.results.append(result)
+
+    def add_opaque(self, part: Any) -> None:
+        """Add an opaque part where the reading is."""
+        self.stood.append(("opaque", len(self.blocks)))
+        self.opaque.append(part)
 
 
 class Talk:

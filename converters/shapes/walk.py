@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Standing = tuple[tuple[int, int], dict[str, Any]]
 
-__all__ = ["Walk", "in_order", "place_of", "system_parts"]
+__all__ = ["Walk", "in_order", "numbered", "place_of", "system_parts"]
 
 
 def place_of(note: dict[str, Any]) -> tuple[int, int]:
@@ -92,12 +92,20 @@ def in_order(step: Step, account: Account) -> Iterator[Text | Reasoning | Image 
 
     The blocks of calls are accounted for here, the calls are not.
     """
+    return (item for _, item in numbered(step, account))
+
+
+def numbered(
+    step: Step, account: Account
+) -> Iterator[tuple[int, Text | Reasoning | Image | ToolCall]]:
+    """Give what :func:`in_order` gives, each with the number of its block."""
     calls = {call.id: call for call in step.tool_calls}
-    for block in step.content:
+    for number, block in enumerate(step.content):
         if isinstance(block, ToolCallBlock):
             account.members(block.extra)
             if block.id in calls:
-                yield calls.pop(block.id)
+                yield number, calls.pop(block.id)
         else:
-            yield block
-    yield from calls.values()
+            yield number, block
+    for call in calls.values():
+        yield len(step.content), call

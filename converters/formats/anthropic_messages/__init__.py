@@ -6,10 +6,10 @@ response in one object, batch lines (``params`` aside). A user message that hold
 ``tool_result`` blocks is no prompt; text beside results opens a turn. Assistant records in
 a row with one message id are one step. Results of server tools go to the step of their call.
 
-Kept in ``x-dcb``: system prompts, signatures of thinking, redacted thinking, citations,
-message ids, ``stop_reason`` and other members, everything around the messages. They come
-back when this format is written. A whole block of ``<system-reminder>`` text was put in by
-a host, not by a person: ``injection-skipped``.
+Kept in ``x-dcb``: system prompts, signatures of thinking, redacted thinking and where it
+stood, citations, message ids, ``stop_reason`` and other members, everything around the
+messages. They come back when this format is written. A whole block of ``<system-reminder>``
+text was put in by a host, not by a person: ``injection-skipped``.
 
 Written: ``{"model", "system", "messages"}``, one document or an array of them. Lost: times,
 and usage and models of single steps unless the session came from this format; compaction

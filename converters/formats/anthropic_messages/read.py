@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters.ir import Text, ToolCallBlock
 from converters.shapes import anthropic, envelope, rows
+from converters.shapes.layout import layout_of
 from converters.shapes.openai_chat import identified
 from converters.shapes.talk import Talk
 from converters.types import Context, Head, Input, Match
@@ -218,6 +219,7 @@ class _Reader(Talk):
         extra = _extra(message) or {}
         if found.opaque:
             extra["redacted"] = found.opaque
+        step, had = None, (0, 0)
         if found.blocks or found.opaque or counts:
             step = self.builder.step(
                 found.blocks,
@@ -225,8 +227,12 @@ class _Reader(Talk):
                 model=rows.text_of(message.get("model")),
                 usage=counts,
             )
+            had = len(step.tool_results), len((step.extra or {}).get("redacted", ()))
             step.extra = _merged(step.extra, extra)
         attached, rules = self.attach(found.results, place)
+        if step is not None and (layout := layout_of(found, step, had, last=False)):
+            known = (step.extra or {}).get("layout", [])
+            step.extra = {**(step.extra or {}), "layout": known + layout}
         kept = bool(found.blocks or found.opaque or counts or attached)
         self.fate(rules, place, kept=kept, kind="assistant")
 

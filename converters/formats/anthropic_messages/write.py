@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.anthropic_messages.read import ID
@@ -9,7 +10,8 @@ from converters.ir import Reasoning, ToolCall
 from converters.shapes import anthropic, envelope, rows
 from converters.shapes.account import Account
 from converters.shapes.answers import settled
-from converters.shapes.walk import Walk, in_order, system_parts
+from converters.shapes.layout import woven
+from converters.shapes.walk import Walk, numbered, system_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,19 +94,8 @@ def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]]) -> None:
 
 def _step(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
     native = account.native(step.extra)
-    parts: list[dict[str, Any]] = []
-    redacted = step.extra.get("redacted") if step.extra else None
-    if isinstance(redacted, list):
-        parts += [part for part in redacted if isinstance(part, dict)]
-    for item in in_order(step, account):
-        if isinstance(item, ToolCall):
-            parts.append(anthropic.tool_use(item, account))
-        elif isinstance(item, Reasoning):
-            parts.append(anthropic.thinking(item, account))
-        else:
-            part = anthropic.part_of(item, account)
-            if part is not None:
-                parts.append(part)
+    results = [anthropic.tool_result(result, account) for result in step.tool_results]
+    parts = _parts(step, results, account)
     account.time(step.time)
     if step.model is not None and native.get("model") == step.model:
         account.kept("model")
@@ -122,19 +113,28 @@ def _step(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
         if account.own and step.extra and "id" in step.extra:
             message["id"] = step.extra["id"]
         out.append(message | native)
-        written = ("redacted" if isinstance(redacted, list) else "", "id" if account.own else "")
-        account.members(step.extra, *written)
+        redacted = isinstance((step.extra or {}).get("redacted"), list)
+        own = ("id", "layout") if account.own else ()
+        account.members(step.extra, "redacted" if redacted else "", *own)
     else:
         account.all_lost(step.extra)
         if not step.tool_results:
             account.note("empty-message", "assistant")
-    results = [anthropic.tool_result(result, account) for result in step.tool_results]
-    mine = [block for block in results if block["type"] != "tool_result"]
-    if mine and out:
-        # Results of server tools stand in the assistant message itself.
-        last = out[-1]
-        if last.get("role") == "assistant" and isinstance(last["content"], list):
-            last["content"] += mine
-            results = [block for block in results if block["type"] == "tool_result"]
+    results = [block for block in results if block["type"] == "tool_result"]
     if results:
         out.append({"role": "user", "content": results})
+
+
+def _parts(step: Step, results: list[dict[str, Any]], account: Account) -> list[dict[str, Any]]:
+    """Give the content of a step; results of server tools stand in the message itself."""
+    redacted = step.extra.get("redacted") if step.extra else None
+    mine = [(block["tool_use_id"], block) for block in results if block["type"] != "tool_result"]
+    made: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for number, item in numbered(step, account):
+        if isinstance(item, ToolCall):
+            made[number].append(anthropic.tool_use(item, account))
+        elif isinstance(item, Reasoning):
+            made[number].append(anthropic.thinking(item, account))
+        elif (part := anthropic.part_of(item, account)) is not None:
+            made[number].append(part)
+    return woven(step, made, mine, redacted, account, last=False)

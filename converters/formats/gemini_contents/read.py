@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from converters.ledger import Ledger
 from converters.shapes import branches, envelope, gemini, rows
+from converters.shapes.layout import layout_of
 from converters.shapes.openai_chat import rest
 from converters.shapes.talk import Talk
 from converters.types import Context, Head, Input, Match
@@ -216,10 +217,13 @@ class _Reader(Talk):
         extra: dict[str, Any] = {"native": native} if native else {}
         if found.opaque:
             extra["opaque"] = found.opaque
+        step = None
         if found.blocks or found.opaque:
             self.name_calls(found.blocks, place)
-            self.builder.step(found.blocks, extra=extra or None)
+            step = self.builder.step(found.blocks, extra=extra or None)
         attached, rules = self.attach(found.results, place)
+        if step is not None and (layout := layout_of(found, step, last=True)):
+            step.extra = {**(step.extra or {}), "layout": layout}
         kept = bool(found.blocks or found.opaque or attached)
         self.fate(rules, place, kept=kept, kind="model")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from converters.formats.gemini_contents.read import ID
@@ -9,7 +10,8 @@ from converters.ir import ToolCall
 from converters.shapes import envelope, gemini, rows
 from converters.shapes.account import Account
 from converters.shapes.answers import settled
-from converters.shapes.walk import Walk, in_order, system_parts
+from converters.shapes.layout import woven
+from converters.shapes.walk import Walk, numbered, system_parts
 from converters.text import iso_ms
 
 if TYPE_CHECKING:
@@ -103,17 +105,16 @@ def _prompt(turn: Turn, account: Account, out: list[dict[str, Any]]) -> None:
 
 def _step(step: Step, account: Account, out: list[dict[str, Any]], *, answered: bool) -> None:
     native = account.native(step.extra)
-    parts: list[dict[str, Any]] = []
-    opaque = step.extra.get("opaque") if step.extra else None
-    for item in in_order(step, account):
+    made: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for number, item in numbered(step, account):
         if isinstance(item, ToolCall):
-            parts.append(gemini.function_call(item, account))
-        else:
-            part = gemini.part_of(item, account)
-            if part is not None:
-                parts.append(part)
-    if isinstance(opaque, list):
-        parts += [part for part in opaque if isinstance(part, dict)]
+            made[number].append(gemini.function_call(item, account))
+        elif (part := gemini.part_of(item, account)) is not None:
+            made[number].append(part)
+    answers = _results(step, account)
+    opaque = step.extra.get("opaque") if step.extra else None
+    mine = [(name, part) for name, part in answers if "codeExecutionResult" in part]
+    parts = woven(step, made, mine, opaque, account, last=True)
     if answered and _is_date(step.time):
         account.kept("time")
     else:
@@ -130,23 +131,21 @@ def _step(step: Step, account: Account, out: list[dict[str, Any]], *, answered: 
     if parts or answered:
         out.append({"role": "model", "parts": parts, **native})
         written = ("opaque" if isinstance(opaque, list) else "", "usage" if answered else "")
-        account.members(step.extra, *written)
+        account.members(step.extra, *written, "layout" if account.own else "")
     else:
         account.all_lost(step.extra)
         if not step.tool_results:
             account.note("empty-message", "model")
-    _results(step, account, out)
+    # Results of run code stand beside their code, the others are one content.
+    others = [part for _, part in answers if "codeExecutionResult" not in part]
+    if others:
+        out.append({"role": "user", "parts": others})
 
 
-def _results(step: Step, account: Account, out: list[dict[str, Any]]) -> None:
-    """Write the results of a step as one content; those of run code beside their code."""
-    names = {call.id: call for call in step.tool_calls}
-    parts: list[dict[str, Any]] = []
-    for result in step.tool_results:
-        made = gemini.function_response(result, names.get(result.tool_call_id), account)
-        if "codeExecutionResult" in made and out and out[-1]["role"] == "model":
-            out[-1]["parts"].append(made)
-        else:
-            parts.append(made)
-    if parts:
-        out.append({"role": "user", "parts": parts})
+def _results(step: Step, account: Account) -> list[tuple[str, dict[str, Any]]]:
+    """Give the parts of the results of a step, each with the id of its call."""
+    calls = {call.id: call for call in step.tool_calls}
+    return [
+        (made.tool_call_id, gemini.function_response(made, calls.get(made.tool_call_id), account))
+        for made in step.tool_results
+    ]
