@@ -11,6 +11,7 @@ import contextlib
 import errno
 import io
 import os
+import posixpath
 import re
 import stat
 import threading
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "drop",
     "finish",
+    "kept_path",
+    "numbered",
     "output",
     "place",
     "remove",
@@ -41,6 +44,8 @@ __all__ = [
 ]
 
 _MAX_NAME: Final = 120
+_MAX_PART: Final = 255
+"""What file systems take for one part of a path: bytes, on Windows characters."""
 _EARLY: Final = 8 << 20
 _BUFFER: Final = 128 << 10
 _AT_ONCE: Final = 8
@@ -51,6 +56,9 @@ _DEVICES: Final = frozenset(
     | {f"{port}{n}" for port in ("com", "lpt") for n in "123456789\u00b9\u00b2\u00b3"}
 )
 _BAD: Final = re.compile(r"[^\w.-]+")
+_UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udc7f\udd00-\udfff]+")
+_UNFIT_WINDOWS: Final = re.compile('[\x00-\x1f\x7f-\x9f\ud800-\udfff<>:"|?*]+')
+_SUFFIX: Final = re.compile(r"(?<=.)(?:\.[A-Za-z0-9_]{1,12}){1,2}\Z", re.DOTALL)
 _UNNAMED: Final[set[Path]] = set()
 """Temporary files of this process that have no name yet, for :func:`sweep`."""
 
@@ -153,7 +161,7 @@ def staged(
     The file is gone when the block ends, unless :func:`place` renamed it. With ``keep`` it
     stays when the block ends without an exception, and is the caller's.
     """
-    temporary = target.parent / f".{target.name[:80]}.{os.urandom(6).hex()}.tmp"
+    temporary = target.parent / f".{_cut(target.name, 80)}.{os.urandom(6).hex()}.tmp"
     whole = False
     _UNNAMED.add(temporary)
     try:
@@ -337,6 +345,62 @@ def safe_name(text: str, *, fallback: str = "untitled") -> str:
     if name == text and name:
         return name
     return f"{_cut(name or fallback, _MAX_NAME - 13)}-{_digest(text)}"
+
+
+def kept_path(name: str, *, windows: bool = os.name == "nt") -> str:
+    """Give a relative path with ``/`` for a name from elsewhere, as it stands where that is safe.
+
+    It never leads out of the folder that it is put in. A part that some file system does
+    not take (control characters, device names and final dots and spaces of Windows, too
+    long) is changed and gets 12 hex digits of a sha256 before its suffix, so that two names
+    never meet in one file; so is the last part of a path that was absolute or led upwards.
+    """
+    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".")]
+    strayed = name[:1] in ("/", "\\") or not parts
+    if parts and re.fullmatch(r"[A-Za-z]:", parts[0]):
+        strayed = bool(parts.pop(0))
+    inside: list[str] = []
+    for part in parts:
+        if part != "..":
+            inside.append(part)
+        elif inside:
+            inside.pop()
+        else:
+            strayed = True
+    kept = [_kept(part, windows=windows) for part in inside] or ["untitled"]
+    if strayed or not inside:
+        kept[-1] = _marked(kept[-1], name)
+    return posixpath.join(*kept)
+
+
+def _kept(part: str, *, windows: bool) -> str:
+    name = (_UNFIT_WINDOWS if windows else _UNFIT).sub("-", part).rstrip(". ")
+    if name.partition(".")[0].rstrip(" ").lower() in _DEVICES:
+        name = f"_{name}"
+    if name == part and _length(name) <= _MAX_PART:
+        return name
+    return _marked(name or "untitled", part)
+
+
+def _marked(name: str, original: str) -> str:
+    stem, suffix = _split(name)
+    return f"{_cut(stem, _MAX_NAME)}-{_digest(original)}{suffix}"
+
+
+def numbered(name: str, number: int) -> str:
+    """Give the ``number``-th name of a file or folder: ``notes-2.jsonl``."""
+    stem, suffix = _split(name)
+    made = f"{stem}-{number}{suffix}"
+    return made if _length(made) <= _MAX_PART else f"{_marked(stem, stem)}-{number}{suffix}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    found = _SUFFIX.search(name)
+    return (name, "") if found is None else (name[: found.start()], found[0])
+
+
+def _length(name: str) -> int:
+    return len(name.encode("utf-8", "surrogatepass"))
 
 
 def _digest(text: str) -> str:

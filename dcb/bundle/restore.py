@@ -8,14 +8,16 @@ a second restore finds everything in place. Source: Interchange v1, sections 7.4
 from __future__ import annotations
 
 import json
-import re
+import posixpath
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
+from converters import registry
 from converters.canonical import js_dumps
-from converters.errors import BadInput, OutputError, UsageError
+from converters.errors import BadInput, DcbError, OutputError, UsageError
 from converters.formats.dsh.attachments import object_hash, object_path, references
 from converters.formats.dsh.clean import clean, is_next
 from converters.formats.dsh.shapes import generation_of
@@ -32,18 +34,19 @@ from dcb.bundle.reopen import native_of, reopen
 from dcb.bundle.verify import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from converters.formats.dsh.attachments import Find
     from converters.ledger import Report
     from converters.types import Format, Input
 
-__all__ = ["Plan", "Restored", "restore"]
+__all__ = ["Plan", "Renamed", "Restored", "restore"]
 
 Status: TypeAlias = Literal["restored", "already-there", "would-restore", "elsewhere"]
 
 _HEAD: Final = 200
 _NAMES: Final = 10_000
+_STDIN: Final = "-"
 _HEADER: Final = ("version", "id", "createdAt", "isSeeded", "delegationDepth", "cwd",
                   "parentSession", "origin", "agentPreset")  # fmt: skip
 
@@ -69,12 +72,19 @@ class Plan(NamedTuple):
     windows: bool = False
 
 
+class Renamed(NamedTuple):
+    """A native file that got another name than its own, below the folder of the restore."""
+
+    name: str
+    given: str
+
+
 class Restored(NamedTuple):
     """What became of one bundle. ``paths``: the main file first.
 
     ``elsewhere``: the native files travel with the bundle of the session ``of``.
     ``report`` accounts for a conversion; there is none where the log or the files came
-    back as they were.
+    back as they were. ``renamed``: files whose own names are none on every system.
     """
 
     bundle: str
@@ -84,6 +94,7 @@ class Restored(NamedTuple):
     paths: list[Path]
     of: str | None = None
     report: Report | None = None
+    renamed: Sequence[Renamed] = ()
 
 
 class Out(NamedTuple):
@@ -118,7 +129,9 @@ def restore(source: Input, plan: Plan) -> Restored:
         out, report = _log(document, done, plan, cwd), None
     else:
         out, report = _converted(document, done, plan, cwd)
-    status, paths = _settle(_flat(out), plan)
+    named = _flat(out)
+    _check_distinct([name for name, _ in named(1)], done)
+    status, paths = _settle(named, plan)
     return done._replace(status=status, paths=paths, report=report)
 
 
@@ -153,8 +166,7 @@ def _log(document: dict[str, Any], done: Restored, plan: Plan, cwd: str | None) 
     if plan.session_id is None and header is not None:
         full["id"] = header.get("id", full["id"])
     text = log if full == header and fit else js_dumps(full) + "\n" + rest
-    title = document.get("title")
-    stem = files.session_name(title if isinstance(title, str) else None, done.session_id)
+    stem = _own_stem(document, done)
     beside = [(object_path(digest), data) for digest, data in scan.images.items()]
     return Out(stem, ".jsonl", text.encode("utf-8", "replace"), beside)
 
@@ -304,16 +316,19 @@ def _native(document: dict[str, Any], done: Restored, plan: Plan) -> Restored:
         raise BadInput(
             "the bundle holds no native files", path=done.bundle, hint="restore with --to FORMAT"
         )
-    status, paths = _settle(_renamed(found), plan)
-    return done._replace(status=status, paths=paths)
+    kept, changed = _kept_names(found, done, plan)
+    status, paths = _settle(_renamed(kept), plan)
+    return done._replace(status=status, paths=paths, renamed=changed)
 
 
 def _native_files(
     document: dict[str, Any], native: dict[str, Any], done: Restored
 ) -> list[tuple[str, bytes]]:
     kind = native.get("kind")
+    unnamed = _own_stem(document, done)
     if kind == "log":
         name = str(native.get("name") or "session.jsonl")
+        name = f"{unnamed}.jsonl" if name == _STDIN else name
         folder = name.rpartition("/")[0]
         images = [
             (f"{folder}/{entry.get('name')}".lstrip("/"), unpack(entry, path=done.bundle))
@@ -327,36 +342,76 @@ def _native_files(
         if isinstance(entry, dict)
     ]
     if kind in ("object", "line"):
-        title = document.get("title")
-        stem = files.session_name(title if isinstance(title, str) else None, done.session_id)
-        return [(stem + Path(name).suffix, data) for name, data in found]
+        return [(unnamed + Path(name).suffix, data) for name, data in found]
     if kind != "files":
         return []
     if "folder" in native:
         return [(f"{native['folder']}/{name}", data) for name, data in found]
-    return found
+    given = unnamed + _suffix_of(native)
+    return [(given if name == _STDIN else name, data) for name, data in found]
+
+
+def _own_stem(document: dict[str, Any], done: Restored) -> str:
+    """Give the name of a file that had none of its own."""
+    title = document.get("title")
+    return files.session_name(title if isinstance(title, str) else None, done.session_id)
+
+
+def _suffix_of(native: dict[str, Any]) -> str:
+    """Give the suffix that the files of a format have."""
+    try:
+        (record,) = registry.lookup(str(native.get("format")))
+    except (DcbError, ValueError):
+        return ""
+    return record.suffix
+
+
+def _kept_names(
+    found: list[tuple[str, bytes]], done: Restored, plan: Plan
+) -> tuple[list[tuple[str, bytes]], list[Renamed]]:
+    """Give files with names that stay below the folder, and the names that had to change."""
+    kept = [(files.kept_path(name, windows=plan.windows), data) for name, data in found]
+    changed = [
+        Renamed(name, path)
+        for (name, _), (path, _) in zip(found, kept, strict=True)
+        if path != posixpath.normpath(name.replace("\\", "/"))
+    ]
+    _check_distinct([path for path, _ in kept], done)
+    return kept, changed
+
+
+def _check_distinct(paths: list[str], done: Restored) -> None:
+    """Refuse files of which one would take the place of another, on any file system."""
+    seen: set[str] = set()
+    folders: set[str] = set()
+    for path in paths:
+        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+        if folded in seen:
+            raise BadInput(
+                "the bundle holds two files of one name", path=done.bundle, position=path
+            )
+        seen.add(folded)
+        while folded := folded.rpartition("/")[0]:
+            folders.add(folded)
+    for path in seen & folders:
+        raise BadInput(
+            "the bundle holds a file and a folder of one name", path=done.bundle, position=path
+        )
 
 
 def _renamed(found: list[tuple[str, bytes]]) -> Callable[[int], list[tuple[str, bytes]]]:
-    """Give files with safe relative names; the ``n``-th name changes their first parts."""
-    safe = [(_safe_parts(name), data) for name, data in found]
+    """Give files under their ``n``-th names, which change their first parts."""
 
     def named(number: int) -> list[tuple[str, bytes]]:
         if number == 1:
-            return [("/".join(parts), data) for parts, data in safe]
-        return [("/".join([_numbered(parts[0], number), *parts[1:]]), data) for parts, data in safe]
+            return found
+        pairs = [(name.partition("/"), data) for name, data in found]
+        return [
+            (files.numbered(first, number) + slash + rest, data)
+            for (first, slash, rest), data in pairs
+        ]
 
     return named
-
-
-def _safe_parts(name: str) -> list[str]:
-    parts = [part for part in re.split(r"[/\\]", name) if part not in ("", ".", "..")]
-    return [files.safe_name(part) for part in parts] or ["session"]
-
-
-def _numbered(name: str, number: int) -> str:
-    stem, dot, suffix = name.partition(".")
-    return f"{stem}-{number}{dot}{suffix}"
 
 
 # -- writing ---------------------------------------------------------------------------------

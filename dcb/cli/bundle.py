@@ -308,6 +308,7 @@ def _show_restored(one: Restored, *, json: bool) -> None:
             "landingHint": landing.landing_hint,
             "remapped": landing.remapped,
             "restoreNote": landing.note,
+            "renamed": [change._asdict() for change in one.renamed] or None,
             "of": one.of,
         }
         _run.emit({name: value for name, value in record.items() if value is not None})
@@ -316,5 +317,7 @@ def _show_restored(one: Restored, *, json: bool) -> None:
         _run.say(f"{one.bundle}: its files travel with the bundle of session {one.of}")
     for path in one.paths:
         _run.put(f"{one.status} {path}")
+    for name, given in one.renamed:
+        _run.say(_run.printable(f"note: {name} is no name for every system; it is {given} here"))
     if landing.note:
         _run.say(f"note: {landing.note}")

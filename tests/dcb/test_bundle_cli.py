@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from converters.formats.dsh_bundle import document
+from dcb.bundle.native import file_entry
 from dcb.cli import app
 from tests.paths import GOLDEN, ROOT, SHARED, needs_shared
 
@@ -149,6 +150,18 @@ def test_landing_is_always_said(tmp_path: Path) -> None:
     result = dcb("restore", BUNDLE, "--into", tmp_path / "x", "--dry-run")
     assert result.stdout.startswith("would-restore ")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_native_file_that_gets_another_name_is_told(tmp_path: Path) -> None:
+    native = {"format": "claude", "kind": "files", "files": [file_entry("../up\x1b.db", b"1")]}
+    held = a_bundle(tmp_path / "a.dshbundle.json", source_session_id="a", extra={"native": native})
+    result = dcb("restore", held, "--native", "--into", tmp_path / "back")
+    assert result.exit_code == 0, result.output
+    assert "note: ../up\\x1b.db is no name for every system; it is up" in result.stderr
+    result = dcb("restore", held, "--native", "--into", tmp_path / "back", "--json")
+    (change,) = records(result)[0]["renamed"]
+    assert change["name"] == "../up\x1b.db"
+    assert records(result)[0]["paths"] == [str(tmp_path / "back" / change["given"])]
 
 
 def test_usage_errors(tmp_path: Path) -> None:

@@ -206,6 +206,32 @@ def test_safe_names(text: str) -> None:
         assert len(name) >= 13
 
 
+@given(st.text(st.characters(exclude_categories=())), st.booleans())
+def test_kept_paths_stay_below_their_folder(text: str, windows: bool) -> None:
+    path = files.kept_path(text, windows=windows)
+    assert files.kept_path(path, windows=windows) == path
+    for part in path.split("/"):
+        assert part not in ("", ".", "..")
+        assert len(part.encode("utf-8", "surrogatepass")) <= 255
+        assert part[-1] not in ". "
+        assert not set(part) & set("\\\0\n" + ':*?"<>|' * windows)
+        assert part.partition(".")[0].rstrip().lower() not in {"con", "nul", "aux", "com1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "second"),
+    [
+        ("a.jsonl", "a-2.jsonl"),
+        ("a b.v1.tar.gz", "a b.v1-2.tar.gz"),
+        (".claude", ".claude-2"),
+        ("My session", "My session-2"),
+    ],
+)
+def test_numbered_names_keep_their_suffix(name: str, second: str) -> None:
+    assert files.numbered(name, 2) == second
+    assert len(files.numbered("x" * 249 + ".jsonl", 2)) <= 255
+
+
 @given(st.sets(st.text(max_size=8), min_size=2, max_size=2))
 def test_safe_names_never_meet(pair: set[str]) -> None:
     one, other = (files.safe_name(text) for text in pair)
