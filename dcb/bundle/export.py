@@ -12,7 +12,7 @@ from converters.formats.dsh_bundle import document as bundle
 from converters.ledger import Ledger, Report
 from dcb import envelope, files
 from dcb.bundle.drafts import Draft, Job, drafts
-from dcb.bundle.manifest import NAME, Entry, Manifest, source_of
+from dcb.bundle.manifest import Entry, Manifest, sha256_of, source_of
 from dcb.bundle.native import blake3_of
 
 if TYPE_CHECKING:
@@ -86,13 +86,11 @@ class _Writer:
         self._options = _spelled(job.options)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            index = folder / NAME
-            data = index.read_bytes() if index.is_file() else None
         except OSError as error:
             raise OutputError(
                 f"cannot use the folder: {error.strerror or error}", path=str(folder)
             ) from error
-        self.manifest = Manifest.load(folder, data)
+        self.manifest = Manifest.of(folder)
 
     def unit(self, unit: Unit, ledger: Ledger) -> Iterator[Exported]:
         """Export the sessions of one input."""
@@ -155,7 +153,7 @@ class _Writer:
             entry.dcb == self._job.version
             and entry.options == self._options
             and entry.name.endswith(self._suffix)
-            and _sha256(self._folder / entry.name) == entry.sha256
+            and sha256_of(self._folder / entry.name) == entry.sha256
         )
 
     def _place(self, source: str, draft: Draft, origin: Origin) -> Exported:
@@ -194,7 +192,7 @@ class _Writer:
     def _drop(self, entry: Entry) -> None:
         """Remove a bundle that has a successor, unless somebody changed it."""
         old = self._folder / entry.name
-        if not old.is_symlink() and _sha256(old) == entry.sha256:
+        if not old.is_symlink() and sha256_of(old) == entry.sha256:
             files.remove(old)
 
     def _new(self, source: str, draft: Draft, origin: Origin) -> Exported:
@@ -286,15 +284,6 @@ def _identity(document: dict[str, Any]) -> Any:
         kept.get("pointer"),
         kept.get("kind"),
     )
-
-
-def _sha256(path: Path) -> str | None:
-    """Give the hash of a bundle as it stands; ``None`` for one that is gone or cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return None
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -10,6 +10,8 @@ where the source was not read with the defaults also ``options`` (such as ``bran
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import os.path
 from typing import TYPE_CHECKING, Final, Literal
@@ -19,6 +21,7 @@ import msgspec
 from converters.errors import BadInput
 from dcb import files
 from dcb.bundle.native import blake3_of
+from dcb.locks import held
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from converters.types import Input
 
-__all__ = ["NAME", "Entry", "Manifest", "source_of"]
+__all__ = ["NAME", "Entry", "Manifest", "sha256_of", "source_of"]
 
 NAME: Final = "manifest.json"
 
@@ -86,6 +89,17 @@ class Manifest:
         self._counts: dict[tuple[str, str], int] = {}
         for entry in entries or ():
             self._add(entry)
+        self._before = {name: copy.copy(entry) for name, entry in self.by_name.items()}
+
+    @classmethod
+    def of(cls, folder: Path) -> Manifest:
+        """Read the index of a folder from the disk. Raises :class:`BadInput`."""
+        index = folder / NAME
+        try:
+            data = index.read_bytes() if index.is_file() else None
+        except OSError as error:
+            raise BadInput(error.strerror or "cannot be read", path=str(index)) from error
+        return cls.load(folder, data)
 
     @classmethod
     def load(cls, folder: Path, data: bytes | None) -> Manifest:
@@ -152,12 +166,44 @@ class Manifest:
                 self._changed = True
 
     def save(self) -> None:
-        """Write the index if anything changed, whole or not at all."""
+        """Write the index if anything changed, whole or not at all.
+
+        What another export wrote into it meanwhile stays.
+        """
         if not self._changed:
             return
-        entries = [self.by_name[name] for name in sorted(self.by_name)]
-        files.write_whole(self._folder / NAME, _text(entries) + b"\n", force=True)
+        with held(self._folder):
+            found = self._merged(Manifest.of(self._folder).by_name)
+            entries = [found[name] for name in sorted(found)]
+            files.write_whole(self._folder / NAME, _text(entries) + b"\n", force=True)
         self._changed = False
+
+    def _merged(self, theirs: dict[str, Entry]) -> dict[str, Entry]:
+        """Put the changes made here into the entries that are on the disk now."""
+        if not theirs:
+            return self.by_name
+        found = dict(theirs)
+        for name in self._before.keys() | self.by_name.keys():
+            before, mine = self._before.get(name), self.by_name.get(name)
+            if mine == before:
+                continue
+            same = theirs.get(name) == before
+            if mine is None:
+                if same:
+                    found.pop(name, None)
+            elif same or sha256_of(self._folder / name) == mine.sha256:
+                # Of two that wrote one bundle, the entry of the later one is right.
+                found[name] = mine
+        return found
+
+
+def sha256_of(path: Path) -> str | None:
+    """Give the hash of a bundle as it stands; ``None`` for one that is gone or cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _text(entries: list[Entry]) -> bytes:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import threading
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from dcb import files
 from dcb.bundle.drafts import Job
 from dcb.bundle.export import export
 from dcb.bundle.manifest import NAME, Manifest
-from tests.dcb.bundle.bundles import NOW, QUESTION, exported, plan, restored, tree
+from dcb.bundle.verify import check_folder, check_input
+from dcb.locks import held
+from tests.dcb.bundle.bundles import NOW, QUESTION, exported, opened, plan, restored, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,3 +221,44 @@ def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     assert ids == {"a\\udcff", "a\\udcfe", "a\u00e9"}
     to_claude = restored(out, plan(tmp_path / "claude", "claude"))
     assert [one.status for one in to_claude] == ["restored"] * 3
+
+
+# -- two at once -------------------------------------------------------------------------------
+
+
+def test_two_exports_at_once_keep_the_entries_of_both(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    one, two = several(tmp_path / "one.json"), several(tmp_path / "two.json", 3)
+    shared = several(tmp_path / "shared.json", 1)
+    exported([shared], out)
+    several(tmp_path / "shared.json", 2)
+    found = [u for path in (one, shared) for u in units(path) if isinstance(u, Unit)]
+    running = export(found, out, JOB)
+    next(running)
+    assert statuses(two, out) == ["written"] * 3
+    assert statuses(shared, out) == ["replaced", "written"]
+    assert len(list(running)) == 5
+    entries = {entry["name"]: entry for entry in index(out)["bundles"]}
+    assert len(entries) == 9
+    names = sorted(path.name for path in out.glob("*.dshbundle.json"))
+    checked = {name: check_input(opened(out / name)) for name in names}
+    assert list(check_folder(out, names, checked)) == []
+    for path, count in ((one, 4), (two, 3), (shared, 2)):
+        assert statuses(path, out) == ["unchanged"] * count
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def other() -> None:
+        with held(tmp_path):
+            seen.append("other")
+
+    with held(tmp_path):
+        waiting = threading.Thread(target=other)
+        waiting.start()
+        waiting.join(0.2)
+        seen.append("first")
+    waiting.join(60)
+    assert seen == ["first", "other"]
+    assert list(tmp_path.iterdir()) == []
