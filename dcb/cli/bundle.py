@@ -36,13 +36,15 @@ from dcb.cli._passphrase import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from converters.types import Input
     from dcb.bundle.export import Exported
     from dcb.bundle.restore import Restored
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+_INDEX_MARK = b'"dcb-bundles"'
 
 PathsArgument = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Bundles, or folders that hold bundles.")
@@ -91,14 +93,24 @@ def export_(
         secret = passphrase(passphrase_file, sealing=True)
     if bool(inputs) == all_ or (tool and not all_):
         raise UsageError("give inputs, or --all with or without --tool")
+
+    def on_error(error: DcbError) -> None:
+        if _is_own(error.path, output):
+            _say_own(str(error.path))
+        else:
+            problems.take(error)
+
+    def on_skip(entry: Skipped) -> None:
+        if not _is_own(entry.name, output):
+            say_skipped(entry)
+
     if all_:
-        found = everything(tool, on_error=problems.take, on_skip=say_skipped)
+        found = everything(tool, on_error=on_error, on_skip=on_skip)
     else:
-        found = collect(inputs or (), from_=from_, on_error=problems.take, on_skip=say_skipped)
+        found = collect(inputs or (), from_=from_, on_error=on_error, on_skip=on_skip)
     reports: list[Report] = []
     made: dict[str, int] = {}
-    outside = (unit for unit in found if not _is_below(unit, output))
-    for one in export(outside, output, job, passphrase=secret, reports=reports):
+    for one in export(_outside(found, output), output, job, passphrase=secret, reports=reports):
         if one.error is not None:
             problems.take(one.error)
             continue
@@ -114,10 +126,35 @@ def export_(
     _run.finish(failed=bool(problems.count) or not made, degraded=strict and total.degraded)
 
 
-def _is_below(unit: Unit, folder: Path) -> bool:
-    """Whether an input is one of the bundles that this command writes."""
-    path = unit.input.path
-    return path is not None and Path(path).resolve().is_relative_to(folder.resolve())
+def _outside(found: Iterable[Unit], folder: Path) -> Iterator[Unit]:
+    """Leave out the bundles that this command keeps in its folder; say so of a named one."""
+    for unit in found:
+        if not _is_own(unit.input.path, folder):
+            yield unit
+        elif not unit.input.nested:
+            _say_own(unit.input.name)
+
+
+def _is_own(name: str | None, folder: Path) -> bool:
+    """Whether a file is a bundle or the index of the folder that bundles are written to."""
+    path = Path(name or "")
+    if not is_bundle_name(path.name) and path.name != INDEX:
+        return False
+    if path.parent.resolve() != folder.resolve() or not path.is_file():
+        return False
+    return path.name != INDEX or _names_bundles(path)
+
+
+def _names_bundles(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return _INDEX_MARK in stream.read(200)
+    except OSError:
+        return False
+
+
+def _say_own(name: str) -> None:
+    _run.say(f"skipped: {_run.printable(name)}: belongs to the output folder")
 
 
 def _show_exported(one: Exported, *, json: bool) -> None:
@@ -199,7 +236,7 @@ def _bundles(
 
 def _is_index(source: Input) -> bool:
     """Whether a named file is the index beside bundles, as a pattern such as backup/* names it."""
-    return Path(source.name).name == INDEX and b'"dcb-bundles"' in source.head.data[:200]
+    return Path(source.name).name == INDEX and _INDEX_MARK in source.head.data[:200]
 
 
 @app.command("restore", epilog="Example: dcb bundle restore backup/ --to claude --into out/")

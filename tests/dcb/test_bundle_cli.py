@@ -200,6 +200,30 @@ def test_bundles_in_the_output_folder_are_no_input(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out").glob("*.dshbundle.json"))) == 1
 
 
+def test_inputs_in_the_output_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.jsonl").write_bytes(DSH.read_bytes())
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "b.dshbundle.json").write_bytes(BUNDLE.read_bytes())
+    result = dcb("export", "s.jsonl", "-o", ".")
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (0, "1 written")
+    (made,) = tmp_path.glob("*.dshbundle.json")
+    result = dcb("export", ".", "-o", ".")
+    assert (result.exit_code, "skipped" in result.stderr) == (0, False)
+    assert result.stderr.splitlines()[0] == "1 written, 1 unchanged"
+    everything = sorted(path.name for path in tmp_path.iterdir())
+    result = dcb("export", *everything, "-o", ".")
+    assert result.exit_code == 0, result.output
+    assert f"skipped: {made.name}: belongs to the output folder" in result.stderr
+    assert "skipped: manifest.json: belongs to the output folder" in result.stderr
+    assert result.stderr.splitlines()[-1] == "2 unchanged"
+    assert dcb("verify", made).exit_code == 0
+    made.write_bytes(b"{")
+    result = dcb("export", *everything, "-o", ".")
+    assert result.exit_code == 0, result.output
+    assert dcb("verify", made).exit_code == 0
+
+
 @needs_shared
 def test_hostile_bundles(tmp_path: Path) -> None:
     pack = tmp_path / "pack"
