@@ -9,6 +9,7 @@ from converters.formats.sharegpt.read import ANSWER, CALL, COLUMNS, ID, IMAGE, R
 from converters.ir import Image, Reasoning, Text, ToolCall, prompt_of
 from converters.shapes import envelope, rows
 from converters.shapes.account import Account
+from converters.shapes.answers import settled
 from converters.shapes.attachments import as_data_url
 from converters.shapes.talk import system_places
 from converters.shapes.walk import Walk, in_order, place_of
@@ -42,7 +43,8 @@ class _Writer:
 
     def row(self) -> dict[str, Any]:
         """Give the whole row."""
-        account, session = self.account, self.session
+        account = self.account
+        session = settled(self.session, account)
         native = account.native(session.extra)
         around = dict(envelope.around_of(native))
         standing = []

@@ -158,7 +158,13 @@ def test_a_record_that_repeats_a_call_of_its_message_declares_it_once() -> None:
     assert rules(report) == {"duplicate-tool-call", "tool-result-missing"}
 
 
-WRITERS = ("openai-chat", "anthropic-messages", "gemini-contents", "openai-responses")
+WRITERS = (
+    "openai-chat",
+    "anthropic-messages",
+    "gemini-contents",
+    "openai-responses",
+    "sharegpt",
+)
 
 
 def made(*names: str) -> list[ToolCall]:
