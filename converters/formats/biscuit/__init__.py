@@ -19,6 +19,9 @@ All of them are read, and so are a dump on its own and an array of the tool's me
 dump or a ``ctx.json``, they take the place of the condensed floors. A damaged ``ctx.json``
 gives its whole floors, the rest comes from those files.
 
+Members of a message that the IR has no field for are its ``x-dcb.native.message``; reasoning that a
+provider put beside the content (``reasoning_content`` and others) is read.
+
 A record is a floor of a dump, or a message and a house (model round trip) of the JSON files, or a
 house of ``all.txt``. Versions: V10 (narrative, read as a compaction), V11 and V12 (no time in the
 header, bodies behind ``│``, Chinese units), V13 to V16 and the later restore and trigger changes,
@@ -136,7 +139,7 @@ FORMAT = Format(
         usage=True,
         notes={
             "tool_results": "in a dump: the output of five tools, a summary of the others",
-            "reasoning": "in all.json and all.txt only",
+            "reasoning": "not in a dump",
             "images": "in all.json only",
             "compacted": "the narrative of V10",
             "timestamps": "in a dump: the end of each floor",

@@ -17,7 +17,8 @@ from converters.formats.biscuit.alltxt import AllTxt, is_alltxt, parse_alltxt
 from converters.formats.biscuit.ctx import COMPRESSED, Ctx, ctx_of, parse_ctx
 from converters.formats.biscuit.dump import parse
 from converters.formats.biscuit.floors import add_floor, duplicates, note_losses
-from converters.formats.biscuit.messages import Walk, add_all_json, add_all_txt, floors_of
+from converters.formats.biscuit.houses import add_all_json, add_all_txt
+from converters.formats.biscuit.messages import Walk, floors_of
 from converters.ir import Meta, Session
 from converters.ledger import Ledger
 from converters.turns import TurnBuilder, title_of

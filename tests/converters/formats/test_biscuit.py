@@ -15,6 +15,7 @@ from converters.formats.biscuit.dump import parse
 from converters.formats.biscuit.messages import attached
 from converters.formats.biscuit.tools import cut, display, summary
 from converters.ir import (
+    Reasoning,
     Text,
     ToolCall,
 )
@@ -23,6 +24,7 @@ from converters.opening import Memory
 from converters.types import Context
 from tests.converters.formats.biscuit_dumps import DAY, DUMP, read, session_of
 from tests.reading import counts
+from tests.reading import read as read_raw
 
 # ---------------------------------------------------------------- detection
 
@@ -233,3 +235,41 @@ def test_lengths_are_utf16() -> None:
     assert cut("😀" * 60, 110) == "😀" * 54 + "…"
     assert display("run_command", {"command": "😀" * 60}) == "😀" * 24 + "…" + "😀" * 15
     assert summary("run_command", "😀") == "2c"
+
+
+def test_what_a_provider_adds_to_a_message_is_kept() -> None:
+    function = {"name": "run_command", "arguments": "{}", "strict": True}
+    call = {"id": "a", "type": "function", "function": function, "cache": 1}
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": "q", "_floor": 1, "_system": False, "name": "ann"},
+        {"role": "assistant", "content": None, "reasoning_content": "one call"},
+        {"role": "assistant", "content": "t", "tool_calls": [call], "refusal": "no", "audio": None},
+        {"role": "tool", "tool_call_id": "a", "content": "out", "exit": 1},
+        {"role": "system", "content": "note", "_floor": 1, "level": 2},
+        {"role": "assistant", "content": "done", "thinking": "fine", "reasoning": "fine"},
+    ]
+    (session,), report = read_raw(
+        FORMAT, json.dumps([m | {"_floor": 1} for m in messages]).encode()
+    )
+    (turn,) = session.turns
+    assert turn.extra is not None
+    native = turn.extra["native"]
+    assert native["message"] == {"name": "ann"}
+    assert native["notes"][0]["message"] == {"level": 2}
+    thought, answer, last = turn.steps
+    assert thought.content == [Reasoning("one call")]
+    assert answer.extra == {"native": {"message": {"refusal": "no"}}}
+    assert answer.tool_calls[0].extra == {"native": {"cache": 1, "strict": True}}
+    assert answer.tool_results[0].extra == {"native": {"message": {"exit": 1}}}
+    assert [type(block) for block in last.content] == [Reasoning, Text]
+    assert report.records.mapped == 5
+
+
+def test_reasoning_of_a_message_and_its_house_is_one() -> None:
+    said = {"role": "assistant", "content": "a", "reasoning_content": "why", "_floor": 1}
+    root = {
+        "conversation": [{"role": "user", "content": "q", "_floor": 1}, said],
+        "houses": [{"index": 1, "type": "final", "reasoning": "why\n"}],
+    }
+    (session,), _ = read_raw(FORMAT, json.dumps(root).encode(), "all.json")
+    assert session.turns[0].steps[0].content == [Reasoning("why"), Text("a")]
