@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from converters.reading import Unit, read_unit
 from converters.turns import title_of
 from converters.types import Context, Options
 from dcb.bundle import rows
-from dcb.bundle.native import Recorder, file_entry, plain_name, relative_names, tail
+from dcb.bundle.native import Recorder, file_entry, plain_name, plain_path, relative_names, tail
 from dcb.bundle.slices import (
     Known,
     Part,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from converters.ir import Block, Session
+    from converters.types import Input
 
 __all__ = ["Draft", "Job", "drafts", "log_of"]
 
@@ -78,6 +80,8 @@ def drafts(unit: Unit, job: Job, ledger: Ledger) -> Iterator[tuple[Draft, str]]:
     )
     for draft in found:
         yield draft, maker.digest
+    for item in maker.unopened():
+        ledger.note("companion-dropped", item.name)
 
 
 def _unchanged(recorder: Recorder, job: Job) -> Draft:
@@ -116,6 +120,43 @@ class _Maker:
         ledger = ledger or Ledger(itemize=False)
         return read_unit(self._unit, Context(ledger, self._job.options, self._job.now_ms))
 
+    def unopened(self) -> Iterator[Input]:
+        """Give the companions that nobody opened so far, but subagents that are not wanted.
+
+        What lies beside an export in parts counts for its parts, not for other files there.
+        """
+        record, opened = self._unit.format, self._recorder.opened
+        seen = set(map(plain_path, (self._recorder.name, *opened.files, *opened.databases)))
+        if record.series and not self._is_part():
+            return
+        for pattern in record.companions:
+            for item in () if pattern in record.series else self._recorder.files(pattern):
+                path = plain_path(item.name)
+                if path in seen:
+                    continue
+                seen.add(path)
+                skipped = self._job.options.subagents == "skip"
+                if not (skipped and record.probe(item.head)):
+                    yield item
+
+    def _is_part(self) -> bool:
+        name = self._recorder.name
+        found = map(self._recorder.files, self._unit.format.series)
+        return any(item.name == name for items in found for item in items)
+
+    def _take_companions(self) -> None:
+        """Open the companions that the reader did not need: they belong to the session too.
+
+        Those of an export in parts belong to the export, which holds other sessions.
+        """
+        if self._unit.format.series:
+            return
+        self._digest = None
+        for item in self.unopened():
+            # One that cannot be read is named in the end, with all that stayed out.
+            with contextlib.suppress(DcbError), item.open():
+                pass
+
     # -- one session -----------------------------------------------------------
 
     def single(self, session: Session) -> Iterator[Draft]:
@@ -128,6 +169,7 @@ class _Maker:
             native = {"format": "dsh", "kind": "log", "name": name}
             yield self._draft(session, text, native, entries)
         else:
+            self._take_companions()
             yield self._from_ir(session, self._whole())
 
     def _own_log(self) -> str | None:
@@ -187,6 +229,7 @@ class _Maker:
 
     def _family(self, root: str, sessions: Iterator[Session]) -> Iterator[Draft]:
         """Give the files to the bundle of the root; the others say where they are."""
+        self._take_companions()
         given = False
         for session in sessions:
             if session.meta.id == root and not given:
@@ -258,21 +301,29 @@ class _Maker:
         return {"format": self._unit.format.id, "kind": kind, "path": path}
 
     def _whole(self) -> dict[str, Any]:
-        """Give every file that was opened, the input itself first."""
+        """Give every file that was opened, the input itself first.
+
+        A companion can be the input once more, compressed (Codex): that one is left out.
+        """
         opened = self._recorder.opened.files
         base = self._recorder.name if self._recorder.head.is_dir else None
         names = relative_names(opened, base)
         order = sorted(opened, key=lambda name: name != self._recorder.name)
-        entries = []
+        entries: dict[str, dict[str, Any]] = {}
         for name in order:
             data = opened[name].read()
-            entries.append(file_entry(plain_name(names[name], data), data))
+            called = plain_name(names[name], data)
+            entry = file_entry(called, data)
+            if called not in entries:
+                entries[called] = entry
+            elif entries[called]["sha256"] != entry["sha256"]:
+                entries[names[name]] = {**entry, "name": names[name]}
         native = self._native("files")
         if self._recorder.name not in opened:
             native["folder"] = posixpath.basename(native["path"]) or "session"
         elif self._recorder.nested and len(entries) > 1:
             native["nested"] = True
-        return {**native, "files": entries}
+        return {**native, "files": list(entries.values())}
 
     # -- the document ----------------------------------------------------------
 

@@ -5,7 +5,8 @@
 ``log``
     The bundle's ``log`` is the source's text itself; ``name`` is its file name.
 ``files``
-    All files that the reader opened for the session, whole. ``nested``: the first one was
+    All files that the reader opened for the session, and the companions that its format
+    declares, whole. ``nested``: the first one was
     found in a folder or archive, where some readers join it with what lies beside it.
 ``part``
     A session that shares its files with others: they travel with the bundle of ``of``; here
@@ -48,6 +49,7 @@ __all__ = [
     "blake3_of",
     "file_entry",
     "plain_name",
+    "plain_path",
     "relative_names",
     "tail",
 ]
@@ -168,22 +170,23 @@ def relative_names(names: Iterable[str], base: str | None = None) -> dict[str, s
 
     Separators are ``/``; of an archive member the path inside the archive counts.
     """
-    paths = {name: _flat(name) for name in names}
+    paths = {name: plain_path(name) for name in names}
     if base is None:
         folders = [posixpath.dirname(path) for path in paths.values()]
         same = len({path.startswith("/") for path in folders}) == 1
         base = posixpath.commonpath(folders) if folders and same else ""
     else:
-        base = _flat(base)
+        base = plain_path(base)
     return {name: posixpath.relpath(path, base) if base else path for name, path in paths.items()}
 
 
 def tail(name: str) -> str:
     """Give the last four parts of a name: readers look no further up for what a path tells."""
-    return "/".join(_flat(name).split("/")[-_TAIL:])
+    return "/".join(plain_path(name).split("/")[-_TAIL:])
 
 
-def _flat(name: str) -> str:
+def plain_path(name: str) -> str:
+    """Give a name with ``/``, without ``..``; of an archive member the path inside the archive."""
     path = name.replace("\\", "/").rpartition("!")[2]
     return posixpath.normpath(path) if path else "-"
 

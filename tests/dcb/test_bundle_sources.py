@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from converters.errors import BadInput
@@ -153,6 +154,66 @@ def test_the_root_carries_the_files_of_its_family(known: Callable[[Format], Form
     assert native(one)["kind"] == native(two)["kind"] == "part"
     assert native(two)["of"] == "main"
     assert [back(draft) for draft in (main, one, two)] == list(read(source))
+
+
+def declared(read: Callable[[Input], Iterator[Session]], *patterns: str, **more: Any) -> Format:
+    return msgspec.structs.replace(fake(read), companions=patterns, **more)
+
+
+def test_declared_companions_travel_though_the_reader_needs_none(
+    known: Callable[[Format], Format],
+) -> None:
+    def read(source: Input) -> Iterator[Session]:
+        yield conversation("s", source.read().decode())
+
+    around = {"x.json.zst": b"body", "ui.json": b"1", "../all/list.json": b"2", "y.txt": b"3"}
+    source = Memory(b"body", "x.json", around, nested=True)
+    record = declared(read, "ui.json", "../all/*", "./ui.json", "{name}.zst", "{stem}.json")
+    ledger = Ledger()
+    ((draft, digest),) = drafts(Unit(source, known(record)), JOB, ledger)
+    held = {entry["name"].rpartition("/")[2]: unpack(entry) for entry in native(draft)["files"]}
+    # The input once more, compressed, is the same file.
+    assert held == {"x.json": b"body", "ui.json": b"1", "list.json": b"2"}
+    assert native(draft)["nested"] is True
+    assert [entry.rule for entry in ledger.report().entries] == ["time-filled"]
+    assert back(draft) == conversation("s", "body")
+    around["ui.json"] = b"changed"
+    ((_, other),) = drafts(Unit(Memory(b"body", "x.json", around), record), JOB, Ledger())
+    assert digest != other
+
+
+def test_the_companions_of_an_export_are_named_and_stay_out(
+    known: Callable[[Format], Format],
+) -> None:
+    record = known(declared(lines_of, "part-*.json", "page.html", series=("part-*.json",)))
+    around = {"part-1.json": b'{"id":"a","text":"1"}', "part-2.json": b"", "page.html": b"all"}
+
+    def dropped(name: str, text: bytes) -> list[tuple[str, int]]:
+        ledger = Ledger()
+        source = Memory(text, name, around)
+        found = [draft for draft, _ in drafts(Unit(source, record), JOB, ledger)]
+        assert len(native(found[0])["files"]) == 1
+        entries = ledger.report().entries
+        return [(entry.rule, entry.count) for entry in entries if "companion" in entry.rule]
+
+    one = around["part-1.json"]
+    assert dropped("part-1.json", one) == [("companion-dropped", 1)]
+    assert dropped("part-1.json", one + b'\n{"id":"b","text":"2"}') == [("companion-dropped", 1)]
+    assert dropped("talk.json", one) == []
+
+
+def test_subagents_that_are_not_wanted_stay_out(known: Callable[[Format], Format]) -> None:
+    def read(source: Input) -> Iterator[Session]:
+        yield conversation("s", source.read().decode())
+
+    source = Memory(b"body", "x.json", {"x/sub.json": b"{}", "x/notes.txt": b"text"})
+    record = msgspec.structs.replace(
+        declared(read, "{stem}/*"),
+        probe=lambda head: Match(90, "an object") if head.data.startswith(b"{") else None,
+    )
+    job = JOB._replace(options=Options(subagents="skip"))
+    ((draft, _),) = drafts(Unit(source, known(record)), job, Ledger())
+    assert [entry["name"] for entry in native(draft)["files"]] == ["x.json", "x/notes.txt"]
 
 
 def test_a_change_in_a_companion_changes_the_digest() -> None:
