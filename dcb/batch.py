@@ -111,7 +111,7 @@ class _Sink:
         self._made = made
 
     def beside(self, name: str, data: bytes) -> None:
-        self._made.beside.append((files.safe_name(name), data))
+        self._made.beside.append((name, data))
 
 
 @contextlib.contextmanager
@@ -217,7 +217,7 @@ class Names:
         finally:
             discard([made])
         for name, data in made.beside:
-            files.write_whole(target.with_name(f"{target.stem}.{name}"), data, force=self._force)
+            files.write_beside(target, name, data, force=self._force)
         return target
 
     def _free(self, stem: str) -> Path:

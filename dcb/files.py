@@ -40,6 +40,7 @@ __all__ = [
     "sweep",
     "sync_all",
     "sync_folder",
+    "write_beside",
     "write_whole",
 ]
 
@@ -311,6 +312,26 @@ def write_whole(target: Path, data: bytes, *, force: bool = False, private: bool
     """Write one file, whole or not at all; see :func:`output`."""
     with output(target, force=force, private=private) as stream:
         stream.write(data)
+
+
+def write_beside(target: Path, name: str, data: bytes, *, force: bool = False) -> Path:
+    """Write a companion of an output where its tool looks for it: ``name`` from there.
+
+    Several outputs of one folder may have the same companion; one that is there already
+    with the same content stays.
+    """
+    path = target.parent / kept_path(name)
+    with contextlib.suppress(OSError):
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return path
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder: {error.strerror}", path=str(path.parent)
+        ) from error
+    write_whole(path, data, force=force)
+    return path
 
 
 def remove(target: Path) -> None:

@@ -129,7 +129,7 @@ def restore(source: Input, plan: Plan) -> Restored:
         out, report = _log(document, done, plan, cwd), None
     else:
         out, report = _converted(document, done, plan, cwd)
-    named = _flat(out)
+    named = _placed(out)
     _check_distinct([name for name, _ in named(1)], done)
     status, paths = _settle(named, plan)
     return done._replace(status=status, paths=paths, report=report)
@@ -282,11 +282,18 @@ def _converted(
     return Out(stem, target.suffix, bytes(sink.data), sink.files), ledger.report()
 
 
-def _flat(out: Out) -> Callable[[int], list[tuple[str, bytes]]]:
-    """Give the files of an output under its ``n``-th name."""
+def _placed(out: Out) -> Callable[[int], list[tuple[str, bytes]]]:
+    """Give the files of an output under its ``n``-th name.
+
+    Companions lie where the tool looks for them; where that place is taken, under the name
+    of the main file.
+    """
 
     def named(number: int) -> list[tuple[str, bytes]]:
-        stem = out.stem if number == 1 else f"{out.stem}-{number}"
+        if number == 1:
+            beside = [(files.kept_path(name), data) for name, data in out.beside]
+            return [(out.stem + out.suffix, out.main), *beside]
+        stem = f"{out.stem}-{number}"
         beside = [(f"{stem}.{files.safe_name(name)}", data) for name, data in out.beside]
         return [(stem + out.suffix, out.main), *beside]
 

@@ -269,7 +269,7 @@ class _Plan:
             # By now all the sources are known.
             self.sources.guard(path)
         for name, data in sink.files:
-            files.write_whole(path.with_name(f"{path.stem}.{name}"), data, force=self.force)
+            files.write_beside(path, name, data, force=self.force)
         for one in handed:
             run.done(*one, path)
 
@@ -334,4 +334,4 @@ class _Stream:
         self.files: list[tuple[str, bytes]] = []
 
     def beside(self, name: str, data: bytes) -> None:
-        self.files.append((files.safe_name(name), data))
+        self.files.append((name, data))
