@@ -226,7 +226,7 @@ class Sink(Protocol):
         """Append to the main file."""
 
     def beside(self, name: str, data: bytes) -> None:
-        """Write a companion file; ``name`` is a suggestion, made safe by the sink."""
+        """Write a companion; ``name`` is relative to the main file, made safe by the sink."""
 
 
 class Limits(msgspec.Struct, frozen=True):
