@@ -200,11 +200,11 @@ class _Writer:
         data = self._bytes(draft.document)
         for name in self._names(draft):
             target = self._folder / name
-            if not target.exists():
+            if not _is_taken(target):
                 try:
                     files.write_whole(target, data)
                 except OutputError:
-                    if not target.exists():
+                    if not _is_taken(target):
                         raise
                     continue
                 self._note(name, data, draft, origin)
@@ -284,6 +284,11 @@ def _identity(document: dict[str, Any]) -> Any:
         kept.get("pointer"),
         kept.get("kind"),
     )
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether something has a name, be it a link that leads nowhere."""
+    return path.exists() or path.is_symlink()
 
 
 def _bytes_of(path: Path) -> bytes | None:

@@ -93,6 +93,21 @@ def test_a_foreign_file_of_the_same_name_stays(source: Path, tmp_path: Path) -> 
     assert first.path.read_bytes() == b"not ours"
 
 
+def test_a_link_that_leads_nowhere_keeps_its_name(source: Path, tmp_path: Path) -> None:
+    (first,) = exported([source], tmp_path / "first")
+    assert first.path is not None
+    out = tmp_path / "out"
+    out.mkdir()
+    link = out / first.path.name
+    link.symlink_to("nowhere")
+    (done,) = exported([source], out)
+    assert (done.status, done.error) == ("written", None)
+    assert done.path is not None
+    assert done.path.name == link.name.replace(bundle.SUFFIX, "-2" + bundle.SUFFIX)
+    assert link.is_symlink()
+    assert exported([source], out)[0].status == "unchanged"
+
+
 def test_a_new_version_of_dcb_writes_anew(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     exported([source], out)
