@@ -145,7 +145,7 @@ class _Maker:
         return any(item.name == name for items in found for item in items)
 
     def _take_companions(self) -> None:
-        """Open the companions that the reader did not need: they belong to the session too.
+        """Read the companions that the reader did not need: they belong to the session too.
 
         Those of an export in parts belong to the export, which holds other sessions.
         """
@@ -154,8 +154,8 @@ class _Maker:
         self._digest = None
         for item in self.unopened():
             # One that cannot be read is named in the end, with all that stayed out.
-            with contextlib.suppress(DcbError), item.open():
-                pass
+            with contextlib.suppress(DcbError):
+                item.read()
 
     # -- one session -----------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +25,6 @@ from tests.goldens import Case, case_id, cases
 from tests.sinks import written
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from converters.ir import Session
 
 JOB = Job(1_786_000_000_000, "0.0.1", Options())
@@ -34,19 +34,20 @@ WHOLE = ("files", "log")
 class Golden:
     """What a case holds: its inputs, and the sessions of those that read."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, found: bool = False) -> None:
         self.units: list[Unit] = []
         self.sessions: list[Session] = []
-        for unit in units(case.source):
+        sources = sorted(filter(Path.is_file, case.source.rglob("*"))) if found else [case.source]
+        for unit in chain.from_iterable(units(source, found=found) for source in sources):
             if not isinstance(unit, Unit):
                 continue
             try:
-                found = list(read_unit(unit, Context(Ledger())))
+                sessions = list(read_unit(unit, Context(Ledger())))
             except DcbError:
                 continue
-            if found:
+            if sessions:
                 self.units.append(unit)
-                self.sessions += found
+                self.sessions += sessions
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -78,6 +79,16 @@ def test_export_and_restore(case: Case, tmp_path: Path) -> None:
     _as_logs(bundles, golden, tmp_path / "machine-b")
     _as_documents(bundles, golden, tmp_path / "machine-c")
     _as_files(bundles, documents, golden, tmp_path / "machine-d")
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if c.source.is_dir()], ids=case_id)
+def test_what_a_scan_finds(case: Case, tmp_path: Path) -> None:
+    """As ``--all`` takes files: nobody named them, so some readers join what lies beside."""
+    golden = Golden(case, found=True)
+    done = list(export(golden.units, tmp_path / "machine-a", JOB))
+    assert [one.error for one in done] == [None] * len(golden.sessions)
+    bundles = [one.path for one in done if one.path is not None]
+    _as_documents(bundles, golden, tmp_path / "machine-b")
 
 
 def _plan(into: Path, to: str | None) -> Plan:
