@@ -361,7 +361,8 @@ def test_detect_names_what_lies_beside_transcripts(tmp_path: Path) -> None:
         ("gemini/branches", "no branch 99"),
         ("chatgpt/branches", "no branch 99"),
         ("openai-chat/plain", "no branch 99"),
-        ("sharegpt/plain", "no branch 99: sharegpt has no branches"),
+        ("anthropic-messages/plain", "no branch 99: anthropic-messages has no branches"),
+        ("sharegpt/plain", "no branch 99"),
         ("interchange/plain", "no branch 99: a document is one conversation"),
     ],
 )
