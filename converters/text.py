@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from datetime import UTC, datetime, timedelta
@@ -40,6 +41,7 @@ _ISO: Final = re.compile(
     r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|z|UTC|[+-]\d\d:?\d\d)?)?",
     re.ASCII,
 )
+_USUAL: Final = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:\d\d\.\d{3}Z", re.ASCII)
 _MAX_SAFE: Final = (1 << 53) - 1
 _MAX_DATE: Final = 8_640_000_000_000_000
 
@@ -95,6 +97,10 @@ def parse_time(value: Any, tz: tzinfo | None = None) -> Time | None:
         return None if ms is None else Time(ms)
     if not isinstance(value, str):
         return None
+    if _USUAL.fullmatch(value):
+        # Nearly every time of every tool; the parts would take five times as long.
+        with contextlib.suppress(ValueError):
+            return Time(datetime_ms(datetime.fromisoformat(value)))
     match = _ISO.fullmatch(value.strip(" \t\r\n"))
     return _from_parts(match, tz) if match else None
 

@@ -7,6 +7,7 @@ names (``inlineData``, ``inline_data``). Source: the Gemini API reference, Conte
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from converters import jsonio
@@ -75,10 +76,12 @@ _SPELLED: Final = frozenset(
 def member(value: dict[str, Any], name: str) -> Any:
     """Give a member by its camelCase name, also where the source wrote snake_case."""
     found = value.get(name)
-    if found is None:
-        snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
-        found = value.get(snake)
-    return found
+    return value.get(_snake(name)) if found is None else found
+
+
+@cache
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
 
 
 def blocks(value: Any, ledger: Ledger, place: Place | None) -> list[Block]:

@@ -32,3 +32,17 @@ def test_both_ways_agree(micros: int) -> None:
     found = parse_time(time.isoformat())
     assert found is not None
     assert found.ms == datetime_ms(time)
+
+
+@given(st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fullmatch=True))
+def test_the_usual_form_is_read_like_any_other(text: str) -> None:
+    assert parse_time(text) == parse_time(text.replace(".", ","))
+
+
+@given(
+    st.datetimes(timezones=st.just(UTC)).map(lambda t: t.isoformat(timespec="milliseconds")[:-6])
+)
+def test_the_usual_form_of_real_times(text: str) -> None:
+    found = parse_time(f"{text}Z")
+    assert found is not None
+    assert found == parse_time(f"{text.replace('.', ',')}Z")
