@@ -10,7 +10,7 @@ a compaction shadows what came before it and is attached to the next turn.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from converters.ir import (
     Block,
@@ -350,18 +350,18 @@ def sanitize_usage(value: Any) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    counts = [value.get("inputTokens"), value.get("outputTokens")]
-    if not all(_is_count(n) for n in counts):
+    read, written = value.get("inputTokens"), value.get("outputTokens")
+    if not _is_count(read) or not _is_count(written):
         return None
-    usage = Usage(int(counts[0]), int(counts[1]))  # type: ignore[arg-type]
+    usage = Usage(int(read), int(written))
     for name, attribute in _BUCKETS:
         n = value.get(name)
         if _is_count(n):
-            setattr(usage, attribute, int(n))  # type: ignore[arg-type]
+            setattr(usage, attribute, int(n))
     return usage
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int | float]:
     if isinstance(value, float):
         return value.is_integer() and 0 <= value <= _MAX_SAFE
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_SAFE

@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self, TypeVar, cast
 
 import msgspec
 
@@ -446,7 +446,7 @@ def spool(write: Callable[[BinaryIO], None], out: BinaryIO) -> None:
     import tempfile
 
     with tempfile.SpooledTemporaryFile(64 << 20) as held:
-        write(held)  # type: ignore[arg-type]
+        write(cast("BinaryIO", held))
         held.seek(0)
         while piece := held.read(1 << 20):
             out.write(piece)

@@ -28,6 +28,7 @@ __all__ = [
     "drop",
     "finish",
     "kept_path",
+    "make_folder",
     "numbered",
     "output",
     "place",
@@ -314,6 +315,17 @@ def write_whole(target: Path, data: bytes, *, force: bool = False, private: bool
         stream.write(data)
 
 
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a folder and those above it where they are missing; ``private``: for the owner only.
+
+    Raises :class:`OutputError`.
+    """
+    try:
+        folder.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder: {error.strerror}", path=str(folder)) from error
+
+
 def write_beside(target: Path, name: str, data: bytes, *, force: bool = False) -> Path:
     """Write a companion of an output where its tool looks for it: ``name`` from there.
 
@@ -324,12 +336,7 @@ def write_beside(target: Path, name: str, data: bytes, *, force: bool = False) -
     with contextlib.suppress(OSError):
         if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
             return path
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make the folder: {error.strerror}", path=str(path.parent)
-        ) from error
+    make_folder(path.parent)
     write_whole(path, data, force=force)
     return path
 

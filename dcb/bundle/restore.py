@@ -475,12 +475,7 @@ def _state(path: Path, data: bytes) -> Literal["free", "same", "other"]:
 def _write(pairs: Any) -> bool:
     """Write files; ``False`` when another process took one of the names meanwhile."""
     for path, data in pairs:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot make the folder: {error.strerror}", path=str(path.parent)
-            ) from error
+        files.make_folder(path.parent)
         try:
             files.write_whole(path, data)
         except OutputError:

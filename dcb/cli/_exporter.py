@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from converters.errors import OutputError
 from dcb import files, store
 from dcb.cli._passphrase import passphrase
 from dcb.envelope import is_envelope
@@ -28,12 +27,7 @@ class Exporter:
         self._keep_sealed = keep_sealed
         self._force = force
         self._secret: str | None = None
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot make the folder: {error.strerror}", path=str(folder)
-            ) from error
+        files.make_folder(folder, private=True)
 
     def put(self, row: store.Row, text: str) -> tuple[Path, str]:
         """Write one snapshot; gives the file and ``wrote`` or ``same``."""

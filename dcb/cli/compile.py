@@ -294,10 +294,7 @@ def _write_folder(
     json: bool,
 ) -> Iterator[_Made]:
     """Write each document into a folder; one that cannot be written stops no other."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder: {error.strerror}", path=str(folder)) from error
+    files.make_folder(folder)
     taken: set[str] = set()
     for one in made:
         stem = files.session_name(one.compiled.document.snapshot.meta.title, one.session_id)

@@ -302,12 +302,7 @@ class _Plan:
             batch.discard(made for _, made in waiting)
 
     def _names(self) -> batch.Names:
-        try:
-            self.job.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot make the folder: {error.strerror}", path=str(self.job.folder)
-            ) from error
+        files.make_folder(self.job.folder)
         return batch.Names(
             self.job.folder, self.target.suffix, force=self.force, sources=self.sources
         )

@@ -219,8 +219,8 @@ class Assembler:
             return
         key, content, ledger = message.id, message.content, self._ledger
         kept: dict[str, Any] | None = None
-        if type(content) is not list:
-            blocks: list[Block] = [Text(content)] if content else []  # type: ignore[arg-type]
+        if not isinstance(content, list):
+            blocks: list[Block] = [Text(content)] if content else []
         else:
             blocks, kept = spoken(content, ledger, place)
         step = self._steps.get(key) if key is not None else None

@@ -82,10 +82,10 @@ def _step(step: Step, calls: set[str]) -> bool:
     if len(own) != len(step.tool_calls):
         return False
     for block in step.content:
-        kind = type(block)
-        if (kind is ToolCallBlock and block.id not in own) or (  # type: ignore[union-attr]
-            kind is Image and not is_clean(block)  # type: ignore[arg-type]
-        ):
+        if isinstance(block, ToolCallBlock):
+            if block.id not in own:
+                return False
+        elif isinstance(block, Image) and not is_clean(block):
             return False
     calls |= own
     for result in step.tool_results:
